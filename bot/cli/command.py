@@ -11,7 +11,7 @@ are given: `bot --json orders` and `bot orders --json` are the same.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,8 @@ OWN: Final = "bot.yaml"
 ALSO: Final = (
     "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --lang, --debug: bot -h."
 )
+CONFIGURATION: Final = "configuration"
+STATE_FOLDER: Final = "state folder"
 HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
 
 
@@ -40,7 +42,8 @@ class Invocation:
     the demo. `lang`: the requested language, else the configuration's once that is read.
     `patience_s`: how long the running bot may take to answer. `does_change`: the command changes
     something, so it must be sure which bot it affects; `accepted`: the change that the bot has said
-    yes to. `hide` removes a run's secrets from a text.
+    yes to. `hide` removes a run's secrets from a text. `looked_in`: the files and folders that it
+    has used, and what each is.
     """
 
     config: Path | None = None
@@ -60,6 +63,7 @@ class Invocation:
     has_named_demo: bool = False
     patience_s: float = ASK_TIMEOUT_S
     hide: Callable[[str], str] = str
+    looked_in: dict[Path, str] = field(default_factory=dict)
 
 
 class _Example:
@@ -145,7 +149,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
         ),
         click.Option(["--json"], is_flag=True, help="Print one JSON value instead of text."),
         click.Option(["-q", "--quiet"], is_flag=True, help="Results and errors only."),
-        click.Option(["-v", "--verbose"], is_flag=True, help="More messages on stderr."),
+        click.Option(["-v", "--verbose"], is_flag=True, help="Say more about an error."),
         click.Option(["--color"], type=colors, help="When to use colours."),
         click.Option(["--no-input"], is_flag=True, help="Never ask."),
         click.Option(

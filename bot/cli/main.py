@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -27,6 +27,7 @@ from bot import __version__
 from bot.cli import messages
 from bot.cli.command import HELP, Invocation, share_options, shared_options
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
+from bot.config.masking import masked_line
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.hush import HidesValues, tell_without_secrets, trace_of, words_of
 from bot.runtime.process import LEAVE_S, forbid_dumps, leave_within
@@ -36,6 +37,7 @@ BROKEN_PIPE: Final = 141
 """Exit codes that a shell reports for a process ended by SIGINT or SIGPIPE."""
 COLLECT_AFTER: Final = (50_000, 20, 20)
 """The garbage collector runs later: nearly everything that a start creates stays."""
+CAUSES_MAX: Final = 12
 NOT_OURS: Final = frozenset(
     {
         *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY, errno.ENOTDIR),
@@ -199,6 +201,7 @@ def run(arguments: Sequence[str]) -> int:
         error.show(usage)
         for line in usage.getvalue().splitlines():
             write_line(line.expandtabs(2), err=True)
+        show_beneath(error, invocation)
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -209,16 +212,41 @@ def run(arguments: Sequence[str]) -> int:
         refused = system_mistake(error)
         if error.filename is None and _is_of_output(error):
             sys.stdout = None  # what is left in it would fail once more at the end
-        return _show(refused, invocation) if refused else _report_bug(error, invocation)
+        if refused is None:
+            return _report_bug(error, invocation)
+        refused.__cause__ = error
+        return _show(refused, invocation)
     except Exception as error:
         return _report_bug(error, invocation)
 
 
 def _show(mistake: OperatorMistake, invocation: Invocation) -> int:
     show_mistake(mistake, invocation.lang)
+    show_beneath(mistake, invocation)
     if invocation.is_debug:
         show_traceback(invocation.hide)
     return int(mistake.exit_code)
+
+
+def show_beneath(error: BaseException, invocation: Invocation) -> None:
+    """With `-v`, write the causes of an error, innermost last, and which files the command used."""
+    if not invocation.verbose:
+        return
+    for cause in islice(_causes(error), CAUSES_MAX):
+        # Further lines of a library's message quote what it was given: a statement, a value.
+        kind, colon, said = invocation.hide(words_of(cause)).partition("\n")[0].partition(": ")
+        text = messages.BENEATH.format(cause=f"{kind}{colon}{masked_line(said)}")
+        write_line(text, err=True)
+    for path, what in invocation.looked_in.items():
+        write_line(messages.LOOKED_IN.format(what=what, path=path), err=True)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield what an error came from, as a traceback would show it."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield cause
+        yield from _causes(cause)
 
 
 def system_mistake(error: OSError) -> OperatorMistake | None:
@@ -241,6 +269,7 @@ def _is_of_output(error: OSError) -> bool:
 
 def _report_bug(error: Exception, invocation: Invocation) -> int:
     write_line(messages.BUG.format(error=invocation.hide(words_of(error))), err=True)
+    show_beneath(error, invocation)
     path = None if invocation.is_debug else write_report(trace_of(error), invocation)
     if path is None:
         show_traceback(invocation.hide)

@@ -24,6 +24,10 @@ EXIT_CODES: Final = """\
  5 2FA needed                        11 timed out    12 journal, order or API differs
 """
 
+BENEATH: Final = "  because of {cause}"
+LOOKED_IN: Final = "  looked in the {what} {path}"
+"""What `-v` adds to an error."""
+
 NOT_LET_GO: Final = (
     "ended without waiting for a disk or database that hangs and still holds its files"
 )

@@ -18,7 +18,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.asking import READING, reply_of
-from bot.cli.command import Invocation
+from bot.cli.command import CONFIGURATION, STATE_FOLDER, Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import demo_at_sight, find_config, last_run, state_dir_at_sight
@@ -97,7 +97,10 @@ def load_without_secrets(invocation: Invocation) -> "Loaded":
     if invocation.config is None and find_config(os.environ) == shipped(DEMO):
         text = "which bot's secrets? There is no bot.yaml here: name one with -c FILE"
         raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
-    loaded = load_settings(invocation.config)
+    config = invocation.config or find_config(os.environ)
+    invocation.looked_in[config.absolute()] = CONFIGURATION
+    loaded = load_settings(config)
+    invocation.looked_in[loaded.state_dir] = STATE_FOLDER
     invocation.bot = loaded.bot
     return loaded
 
@@ -112,6 +115,8 @@ def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]
     from bot.config.settings.load import load_settings
     from bot.config.settings.sources import COMMAND_LINE
 
+    path = path or find_config(os.environ)
+    invocation.looked_in[path.absolute()] = CONFIGURATION
     overrides = {name.replace("__", "."): value for name, value in flags.items()}
     if invocation.state_dir is not None:
         overrides["state_dir"] = str(invocation.state_dir.absolute())
@@ -123,6 +128,7 @@ def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]
         if all(problem.message.startswith(COMMAND_LINE) for problem in mistake.problems):
             raise OperatorMistake(mistake.problems, ExitCode.USAGE) from mistake
         raise
+    invocation.looked_in[loaded.state_dir] = STATE_FOLDER
     invocation.lang = invocation.lang or loaded.settings.language
     return loaded
 
@@ -293,8 +299,12 @@ def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
 
 def _state_dir(invocation: Invocation, config: Path) -> Path:
     if invocation.state_dir is not None:
-        return invocation.state_dir.absolute().resolve()
-    return state_dir_at_sight(config, os.environ) or _load(invocation, config, {}).state_dir
+        found = invocation.state_dir.absolute().resolve()
+    else:
+        invocation.looked_in[config.absolute()] = CONFIGURATION
+        found = state_dir_at_sight(config, os.environ) or _load(invocation, config, {}).state_dir
+    invocation.looked_in[found] = STATE_FOLDER
+    return found
 
 
 def _is_searched(invocation: Invocation) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.command import Invocation
-from bot.cli.main import BROKEN_PIPE, system_mistake, write_report
+from bot.cli.main import BROKEN_PIPE, show_beneath, system_mistake, write_report
 from bot.config.problems import ExitCode
 from bot.config.shipped import DEMO, shipped
 from bot.runtime.brake import FLAG
@@ -355,3 +355,46 @@ def test_a_reader_who_goes_away_ends_it_without_a_word(config: Path) -> None:
     os.close(writing)
 
     assert (ran.returncode, ran.stderr) == (BROKEN_PIPE, b"")
+
+
+def test_verbose_tells_what_lies_beneath_an_error_and_where_the_command_looked(
+    config: Path,
+) -> None:
+    missing = config.with_name("none.yaml")
+
+    plain, verbose = call("orders", "-c", str(missing)), call("orders", "-vc", str(missing))
+
+    assert (verbose.code, verbose.out) == (plain.code, plain.out) == (ExitCode.CONFIG, "")
+    assert verbose.err.splitlines() == [
+        *plain.err.splitlines(),
+        f"  because of FileNotFoundError: [Errno {ENOENT}] {strerror(ENOENT)}: '{missing}'",
+        f"  looked in the configuration {missing}",
+    ]
+
+
+def test_verbose_names_the_state_folder_in_which_no_bot_runs(config: Path) -> None:
+    plain, verbose = call("status", "-c", str(config)), call("status", "-vc", str(config))
+
+    assert verbose.err.removeprefix(plain.err).splitlines() == [
+        f"  looked in the configuration {config}",
+        f"  looked in the state folder {config.parent / 'state'}",
+    ]
+
+
+def test_verbose_adds_nothing_where_nothing_failed(config: Path) -> None:
+    assert call("orders", "-vc", str(config)) == call("orders", "-c", str(config))
+
+
+def test_what_lies_beneath_an_error_is_told_by_its_first_line_and_without_secrets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed, refused = RuntimeError("no feed"), OSError("postgresql://me:hunter2@db/x refused")
+    failed.__cause__ = refused
+    refused.__cause__ = ValueError('{"api_secret": "hunter2"}\n[parameters: (\'mine\',)]')
+
+    show_beneath(failed, Invocation(verbose=True, hide=lambda text: text.replace("db", "***")))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "  because of OSError: postgresql://me:***@***/x refused",
+        '  because of ValueError: {"api_secret": ***',
+    ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from bot.cli.command import Invocation, define_command
+from bot.cli.command import CONFIGURATION, Invocation, define_command
 from bot.cli.show import ProgressLine, cut, print_json, say, wants_color, width, write_line
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -55,6 +55,7 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
         text = f"no exercise {unknown[0]!r}; available: {', '.join(names())}"
         raise click.BadParameter(text, param_hint="--only")
     config = (invocation.config or find_config(os.environ)).absolute()
+    invocation.looked_in[config] = CONFIGURATION
     started, rows = monotonic_s(), list["Row"]()
     with _folder(keep) as folder, _ended_by_signal(), ProgressLine(invocation) as progress:
         project = project_of(config, folder, seed)

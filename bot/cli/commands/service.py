@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.command import CONFIGURATION, STATE_FOLDER, Invocation, define_command, define_group
 from bot.cli.show import print_lines, print_result, say
 from bot.cli.target import SQLITE
 from bot.config.problems import ExitCode, OperatorMistake
@@ -259,7 +259,9 @@ def _load(invocation: Invocation, is_users: bool) -> "Loaded":
             environment.pop("XDG_STATE_HOME", None)
     given = invocation.state_dir
     flags = {} if given is None else {"state_dir": str(given.absolute())}
+    invocation.looked_in[config.absolute()] = CONFIGURATION
     loaded = load_without_secrets(config, overrides=flags, environment=environment)
+    invocation.looked_in[loaded.state_dir] = STATE_FOLDER
     invocation.bot = loaded.bot
     invocation.lang = invocation.lang or loaded.settings.language
     return loaded
