@@ -140,7 +140,7 @@ def _worth(state: State) -> Iterator[tuple[str, Any, Any]]:
         worth = state.exposure.of(account)
         ledger = state.ledgers.get(account)
         flows = state.early_flows if ledger is None else ledger.flows
-        moved = [flow for flow in flows if flow.at > snapshot.at]
+        moved = [flow for flow in flows if flow.account == account and flow.at > snapshot.at]
         held = Counter({name: one.total for name, one in snapshot.holdings.items()})
         for flow in moved:
             held[flow.symbol] += flow.shares_in - flow.shares_out

@@ -7,11 +7,12 @@ amendments, lost tokens, restarts and new days.
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.domain.entry import Fill
 from bot.domain.errors import Fault, InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
@@ -22,9 +23,9 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import Action, AmendAsked, CancelAsked, OperatorActed
-from bot.domain.order import OrderReport, OrderState, OrderType
+from bot.domain.order import OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.gate import IllegalMove
 from bot.engine.settings import EngineSettings
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -74,6 +75,7 @@ class Story:
 
     def __init__(self) -> None:
         self.ids, self.day = 0, DAY
+        self.fills: list[tuple[date, Fill]] = []
         self.stage = self._staged(None)
 
     def _staged(self, recovery: Recovery | None, now=START) -> Stage:
@@ -132,7 +134,7 @@ class Story:
         self.stage.request(ask)
 
     def send(self, number: int) -> None:
-        if one := self.intent(number % 2):
+        if (one := self.intent(number % 2)) and one.state is SendState.READY:
             self.stage.send(one.intent)
 
     def answer(self, number: int) -> None:
@@ -143,9 +145,14 @@ class Story:
         """The order may have been seen as somebody else's, or as another one of ours, and its row
         may contradict itself.
         """
-        strange = [key for key, order in self.state.orders.items() if not order.is_own]
+        strange = [
+            key
+            for key, order in self.state.orders.items()
+            if not order.is_own and order.row.quantity == one.intent.quantity
+        ]
         order_id = strange[-1] if strange and number % 3 == 0 else self.new_id()
-        if self.state.orders and number % 13 == 0:
+        last = self.order(0)
+        if last and last.row.trading_date == self.state.trading_date and number % 13 == 0:
             order_id = next(reversed(self.state.orders))
         executed = -1 if number % 11 == 0 else 0
         result = result_of(one.intent, order_id, executed_quantity=executed)
@@ -294,12 +301,26 @@ class Story:
             )
             for one in state.intents.values()
         )
+        new = [fill for fill in self.stage.entries if isinstance(fill, Fill)]
+        self.fills += [(state.orders[fill.order_id].row.trading_date, fill) for fill in new]
+        strategy = state.strategies["test"]
+        held = {symbol: (one.shares, one.cost) for symbol, one in strategy.positions.items()}
         recovery = Recovery(
             self.day,
             next_intent_number=state.next_intent_number,
             next_fill_number=state.next_fill_number,
             intents=stored,
             orders=tuple(order.row for order in state.orders.values()),
+            strategies={
+                "test": RecoveredStrategy(
+                    held,
+                    strategy.orders_today,
+                    strategy.realised_today,
+                    strategy.fees_today,
+                    strategy.state,
+                )
+            },
+            recent_fills=tuple(self.fills),
         )
         self.stage = self._staged(recovery, self.stage.now)
 

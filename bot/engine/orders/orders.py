@@ -170,7 +170,7 @@ def claim(state: State, report: OrderReport) -> OrderReport:
     take_back_external(state, known)
     state.index.forget_order(report.order_id)
     more = known.executed_quantity - report.executed_quantity
-    if more <= 0 or order.is_own:
+    if more <= 0 or order.is_own or not known.executed_quantity:
         return report
     executed, amount = known.executed_quantity, known.executed_amount
     return replace(

@@ -500,3 +500,13 @@ def test_what_an_earlier_row_had_shown_leaves_no_share_less_than_none_open():
     claimed = claim(stage.engine._state, replace(theirs, executed_quantity=50))
 
     assert (claimed.executed_quantity, claimed.remaining_quantity) == (100, 0)
+
+
+def test_an_answer_that_says_less_than_nothing_was_executed_is_claimed_as_it_is():
+    stage = Stage()
+    theirs = report_of(stage.buy(), "ORD7")
+    external_order(stage.engine._state, theirs, "not placed here")
+
+    claimed = claim(stage.engine._state, replace(theirs, executed_quantity=-1))
+
+    assert (claimed.executed_quantity, claimed.average_price) == (-1, 0)
