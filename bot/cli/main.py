@@ -229,14 +229,20 @@ def _show(mistake: OperatorMistake, invocation: Invocation) -> int:
 
 
 def show_beneath(error: BaseException, invocation: Invocation) -> None:
-    """With `-v`, write the causes of an error, innermost last, and which files the command used."""
+    """With `-v`, write the causes of an error, innermost last, but for those that say nothing new,
+    and which files the command used.
+    """
     if not invocation.verbose:
         return
+    told = str(error)
     for cause in islice(_causes(error), CAUSES_MAX):
+        if (words := str(cause)) and words in told:
+            continue
+        told = f"{told}\n{words}"
         # Further lines of a library's message quote what it was given: a statement, a value.
         kind, colon, said = invocation.hide(words_of(cause)).partition("\n")[0].partition(": ")
-        text = messages.BENEATH.format(cause=f"{kind}{colon}{masked_line(said)}")
-        write_line(text, err=True)
+        beneath = f"{kind}{colon}{masked_line(said)}" if said else kind
+        write_line(messages.BENEATH.format(cause=beneath), err=True)
     for path, what in invocation.looked_in.items():
         write_line(messages.LOOKED_IN.format(what=what, path=path), err=True)
 

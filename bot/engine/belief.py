@@ -350,7 +350,7 @@ def _words(source: Source, held: Held) -> str:
 
 
 def _follows(state: State, symbol: str) -> str:
-    exits = "exits go on" if state.settings.exit_on_held_data else "exits wait too"
+    exits = "exits go on" if state.settings.exit_on_held_data else "no exit is sent either"
     return (
         f"No entry in it until {GOOD_ANSWERS} good answers in a row; {exits}; working orders stay."
         f' If the data is right: bot resume {symbol} --reason "…"'

@@ -249,6 +249,8 @@ def _close_day(state: State, event: AccountRead) -> None:
         held = [f"{name} is not accepted" for name in state.reconciling.breaks]
         text = f"{state.trading_date} ends with open questions: {'; '.join(held + left)}"
         advice = "The next day begins with what the broker says about them. Look at: bot reconcile"
+        if held:
+            advice = "The bot trades again only when each break is accepted. Look at: bot reconcile"
         state.alert("DAY_UNSETTLED", f"{text}. {advice}", numbers)
     else:
         text = f"{state.trading_date}: journal, day order book, shares and cash agree"

@@ -204,7 +204,7 @@ def _difference(state: State, exchange: Exchange, said: Phase, at: datetime) -> 
     text = (
         f"the broker says that {exchange} is in: {PHASE_WORDS[said]}; by the timetable it is: "
         f"{PHASE_WORDS[known]}. Orders go by what the broker says. Look at the exchange's and the "
-        "broker's news; for a day with other hours, set market_rules"
+        "broker's news. A closed day and an early close can be set: market_rules"
     )
     return Standing("PHASE_DIFFERS", text, {"exchange": exchange, "said": said, "known": known})
 

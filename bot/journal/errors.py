@@ -55,7 +55,7 @@ class Unreachable(JournalError):
         *,
         database: str,
         host: str | None = None,
-        port: int | None = None,
+        port: int | str | None = None,
         user: str | None = None,
         is_absent: bool = False,
     ) -> None:

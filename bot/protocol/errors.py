@@ -58,7 +58,8 @@ class BrokerRefusal(ProtocolError):
     ) -> None:
         self.error_code = redact(error_code)
         said = self.error_code or "without an error body"
-        super().__init__(f"{call}: HTTP {http_status} {said}")
+        text = f"{call}: HTTP {http_status}"
+        super().__init__(text if said == str(http_status) else f"{text} {said}")
         self.call = call
         self.http_status = http_status
         self.message = redact(message)

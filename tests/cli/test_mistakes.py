@@ -398,3 +398,16 @@ def test_what_lies_beneath_an_error_is_told_by_its_first_line_and_without_secret
         "  because of OSError: postgresql://me:***@***/x refused",
         '  because of ValueError: {"api_secret": ***',
     ]
+
+
+def test_what_lies_beneath_an_error_is_not_told_twice_and_may_have_no_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed, refused = RuntimeError("no feed: refused"), OSError("refused")
+    failed.__cause__ = refused
+    refused.__cause__ = again = OSError("feed: refused")
+    again.__cause__ = TimeoutError()
+
+    show_beneath(failed, Invocation(verbose=True))
+
+    assert capsys.readouterr().err.splitlines() == ["  because of TimeoutError"]

@@ -225,6 +225,20 @@ def test_an_unreachable_server_whose_url_names_no_user_is_asked_as_the_systems()
         Journal.open("postgresql+psycopg://127.0.0.1:1/journal")
 
 
+def test_an_unreachable_server_is_named_by_the_parameters_of_its_url() -> None:
+    url = "postgresql+psycopg:///journal?host=127.0.0.1&port=1&user=bob&password=hunter2"
+
+    with pytest.raises(Unreachable, match=r"postgres at 127\.0\.0\.1:1 as user 'bob'") as caught:
+        Journal.open(url)
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_parameter_that_postgres_does_not_know_is_a_mistake_in_the_url() -> None:
+    with pytest.raises(UnusableUrl, match='invalid connection option "abc"; write'):
+        Journal.open("postgresql+psycopg://bob:hunter2@127.0.0.1:1/journal?abc=5")
+
+
 def test_an_unreachable_server_is_named_without_its_password() -> None:
     with pytest.raises(Unreachable) as caught:
         Journal.open("postgresql+psycopg://bot:hunter2@127.0.0.1:1/journal")

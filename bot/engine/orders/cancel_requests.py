@@ -192,7 +192,8 @@ def request_expired(state: State) -> None:
 
 def is_in_doubt(state: State, order: TrackedOrder) -> bool:
     """Return whether an order that was taken for ours by its looks may be somebody else's, and
-    nobody has resumed its symbol since. Only a person or a halt cancels it then.
+    nobody has resumed its symbol since. Then a person, a halt or a loss limit cancels it, and
+    neither its time limit nor its strategy.
     """
     tracked = state.intents.get(order.row.intent_id or "")
     is_found = tracked is not None and tracked.may_be_anothers

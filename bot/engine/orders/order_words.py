@@ -100,9 +100,9 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
     named = ", ".join(rows) or "no row any more"
     why = f" ({tracked.doubt})" if tracked.doubt else ""
     return (
-        f"{name} may be {named}{why}, and nothing proves which: none of them is touched, all of "
-        f"them count. Look in the broker's app, then say which one is ours: {if_there(intent)};"
-        f" {if_absent(intent)}"
+        f"{name} may be {named}{why}, and nothing proves it: none of them is touched, all of "
+        "them count. Look in the broker's app, then say which one, if any, is ours: "
+        f"{if_there(intent)}; {if_absent(intent)}"
     )
 
 

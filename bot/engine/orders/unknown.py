@@ -98,9 +98,9 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         name, symbol = intent_words(tracked.intent), tracked.intent.symbol
         why = (
             f"{tracked.order_id} was taken for {name}, whose nonce was unused, so ours never"
-            f" arrived. If {tracked.order_id} is somebody else's, its fills are no strategy's. Only"
-            " a halt or you cancel it now, neither its time limit nor its strategy. Look in the"
-            " broker's app"
+            f" arrived. If {tracked.order_id} is somebody else's, its fills are no strategy's."
+            " Neither its time limit nor its strategy cancels it now; a halt, the day's loss limit"
+            " or you do. Look in the broker's app"
         )
         tracked.may_be_anothers = True
         state.halt_symbol(symbol, why)

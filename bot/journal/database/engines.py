@@ -250,10 +250,15 @@ def unreachable(url: str, reason: str) -> Unreachable:
     return Unreachable(
         reason,
         database=database,
-        host=parsed.host or "localhost",
-        port=parsed.port or 5432,
-        user=parsed.username,
+        host=parsed.host or _parameter(parsed, "host") or "localhost",
+        port=parsed.port or _parameter(parsed, "port") or 5432,
+        user=parsed.username or _parameter(parsed, "user"),
     )
+
+
+def _parameter(url: sa.URL, name: str) -> str | None:
+    values = url.normalized_query.get(name)
+    return values[-1] if values else None
 
 
 def reason_of(error: DBAPIError) -> str:
@@ -280,8 +285,14 @@ def _postgres(url: str, settings: str, **keywords: object) -> sa.Engine:
 def _connect_to_any_text(
     dialect: sa.Dialect, _record: object, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> object:
-    """Connect to PostgreSQL. Raises UnusableUrl if it can't hold every text, before any is read."""
-    connection: Any = dialect.connect(*arguments, **keywords)
+    """Connect to PostgreSQL. Raises UnusableUrl if it can't hold every text, before any is read, or
+    the URL has a parameter that PostgreSQL does not know.
+    """
+    try:
+        connection: Any = dialect.connect(*arguments, **keywords)
+    except dialect.loaded_dbapi.ProgrammingError as error:
+        reason = str(error).removeprefix("invalid dsn: ").strip()
+        raise UnusableUrl(f"the journal's URL can't be used: {reason}; {FORMS}") from error
     encoding = connection.info.parameter_status("server_encoding")
     if encoding not in {"UTF8", None}:
         name = connection.info.dbname

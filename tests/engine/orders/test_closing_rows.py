@@ -97,6 +97,8 @@ def test_fewer_shares_in_the_last_day_order_book_are_a_break_and_hold_the_next_d
         "VND in the day order book"
     )
     assert _said(stage) == ["BREAK", "DAY_UNSETTLED"]
+    unsettled = [one.text for one in stage.all(Note) if "open questions" in one.text]
+    assert "The bot trades again only when each break is accepted" in unsettled[-1]
     assert "needs you: B-0001 is not accepted (bot reconcile); HPG is halted" in _summary(stage)
     assert _next_state(stage) is RunState.STARTING
 

@@ -165,7 +165,7 @@ def test_an_order_whose_first_row_lied_is_not_lost_but_asked_about(changes, exec
     assert row.executed_quantity == before.executed_quantity == executed
     assert _states(stage) == [SendState.UNKNOWN, SendState.REACHED, SendState.AMBIGUOUS]
     [alert] = stage.engine.status().alerts
-    assert "may be ORD1 (ORD1 showed another order before), and nothing proves which" in alert
+    assert "may be ORD1 (ORD1 showed another order before), and nothing proves it" in alert
     moves = [each for each in stage.all(Transition) if each.order_id == "ORD1"]
     assert all(one.to_state is next_.from_state for one, next_ in pairwise(moves))
 
@@ -845,7 +845,7 @@ def test_what_may_be_somebody_elses_is_cancelled_by_neither_its_time_nor_its_str
 
     assert _cancels_in_time(stage, intent, 300) == []
     assert skipped == ("SKIPPED", "IN_DOUBT")
-    assert "neither its time limit nor its strategy" in stage.engine.status().halted_symbols["HPG"]
+    assert "Neither its time limit nor its strategy" in stage.engine.status().halted_symbols["HPG"]
 
 
 def test_its_time_cancels_it_once_a_person_has_resumed_its_symbol():
