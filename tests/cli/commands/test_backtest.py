@@ -118,6 +118,19 @@ def test_what_cannot_be_run_is_named_with_its_place(
     assert ran.out == ""
 
 
+def test_a_symbol_of_which_a_folder_has_no_bars_is_named_with_its_place(tmp_path: Path) -> None:
+    bars, row = tmp_path / "bars", "27000,27000,27000,27000,100"
+    bars.mkdir()
+    text = f"time,open,high,low,close,volume\n2026-11-12 09:15,{row}\n"
+    (bars / "HPG.csv").write_text(text)
+    both = STRATEGY.replace("[HPG]", "[HPG, FPT]")
+
+    ran = call("backtest", strategy(tmp_path, both), "--data", str(bars))
+
+    assert (ran.code, ran.out) == (3, "")
+    assert ":3:16: E-BT-003 there are no bars of FPT" in ran.err
+
+
 def test_a_strategy_that_wants_depth_is_told_where_there_is_one(tmp_path: Path) -> None:
     text = "name: mine\nuse: depth_imbalance\nsymbols: [HPG]\nwake: {depth: 2s}\n"
 

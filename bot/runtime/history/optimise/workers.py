@@ -100,6 +100,18 @@ class _Cluster(Executor):
         return future
 
 
+async def _greet(address: str, connect_s: float) -> None:
+    """Shake hands with a scheduler. Raises OSError; ValueError or MemoryError if it is another
+    server: what that says is taken for lengths.
+    """
+    from distributed.comm.core import connect
+
+    reach: Any = connect  # not annotated
+    async with asyncio.timeout(connect_s + 1):
+        greeted = await reach(address, timeout=connect_s)
+    greeted.abort()
+
+
 @contextmanager
 def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeExecutor, int]]:
     """Yield an executor on a cluster's workers, and how many there are now; disconnect at the end.
@@ -123,10 +135,12 @@ def cluster(address: str, connect_s: float = CONNECT_S) -> Iterator[tuple[MakeEx
         try:
             # A client that never connected hangs when closed, and shows a traceback.
             create_connection(place, timeout=connect_s).close()
+            asyncio.run(_greet(address, connect_s))
             client = reach(address, timeout=connect_s, set_as_default=False)
-        except (OSError, ValueError) as error:
-            text = f"the cluster {address} does not answer within {connect_s:g} s: does its "
-            text += "scheduler run (dask scheduler), and may this machine reach it?"
+        except (OSError, ValueError, MemoryError) as error:
+            text = f"the cluster {address} does not answer as one: does its scheduler run there "
+            text += "(dask scheduler; its port is 8786, the dashboard's 8787), and may this "
+            text += "machine reach it?"
             raise OperatorMistake.of("E-OPT-004", text, ExitCode.UNREACHABLE) from error
         clients.append(client)
         try:

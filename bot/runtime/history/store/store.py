@@ -104,7 +104,7 @@ class OpenedBars:
 
     def file_of(self, symbol: str) -> Path | None:
         """Return the file with a symbol's bars; None if there is none."""
-        return self._readers[symbol].path
+        return self._readers[symbol].path if symbol in self._readers else None
 
     def lines_of(self, symbol: str) -> Sequence[int]:
         """Return the line of each bar in a file of many symbols; empty for a file of its own."""
@@ -119,14 +119,20 @@ class OpenedBars:
         return {day: frame for day, frame in sorted(known.items()) if first <= day <= last}
 
     def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
-        """Return what is missing: trading days without a bar, days that begin late or end early.
+        """Return what is missing: trading days without a bar, days that begin late or end early,
+        and bars of days without trading, which nothing plays.
 
         A day is compared with the symbol's own usual one, so a symbol that seldom trades is not
         reported as short. Days outside the calendar have no gaps.
         """
         begins, ends = self._ends_of_days(symbol, first, last)
-        gaps = []
-        wanted = (day for day in self._calendar.trading_days if first <= day <= last)
+        known = self._calendar.trading_days
+        gaps = [
+            Gap(symbol, day, day, "its bars are left out: the exchanges are closed on that day")
+            for day in ends
+            if known and known[0] <= day <= known[-1] and not self._calendar.is_trading_day(day)
+        ]
+        wanted = (day for day in known if first <= day <= last)
         for is_missing, run in groupby(wanted, key=lambda day: day not in ends):
             if is_missing:
                 days = list(run)

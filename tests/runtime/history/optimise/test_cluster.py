@@ -5,13 +5,15 @@ import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from time import sleep
 from types import SimpleNamespace
 from typing import Any
@@ -170,6 +172,34 @@ def test_what_is_no_address_is_named_at_once(wrong: str) -> None:
         pass
 
     assert caught.value.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9], ids=["nothing", "HTTP"]
+)
+def test_a_server_that_is_no_scheduler_is_named_in_bounded_time(said: bytes) -> None:
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                heard, _ = listening.accept()
+                kept.append(heard)
+                heard.sendall(said)
+
+    kept: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Thread(target=serve, args=(listening,), daemon=True).start()
+        address = f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+        with (
+            pytest.raises(OperatorMistake, match="does not answer as one") as caught,
+            cluster(address, connect_s=0.5),
+        ):
+            pass
+        listening.shutdown(socket.SHUT_RDWR)
+    for each in kept:
+        each.close()
+
+    assert caught.value.exit_code == ExitCode.UNREACHABLE
 
 
 @pytest.mark.filterwarnings("ignore")

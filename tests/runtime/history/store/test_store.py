@@ -207,6 +207,16 @@ def test_missing_days_and_short_days_are_told() -> None:
     )
 
 
+def test_bars_of_a_day_without_trading_are_told_as_left_out() -> None:
+    saturday = 5 * 1_440
+    source = ListedBars(bar(minute) for minute in (0, 330, saturday, saturday + 330))
+
+    [*_, told] = source.gaps("HPG", FIRST, date(2025, 6, 7))
+
+    what = "its bars are left out: the exchanges are closed on that day"
+    assert told == Gap("HPG", date(2025, 6, 7), date(2025, 6, 7), what)
+
+
 ROW = "2025-06-02 09:15,27000,27000,27000,27000,100\n"
 
 
