@@ -248,10 +248,10 @@ def _close_day(state: State, event: AccountRead) -> None:
     if state.reconciling.breaks or left:
         held = [f"{name} is not accepted" for name in state.reconciling.breaks]
         text = f"{state.trading_date} ends with open questions: {'; '.join(held + left)}"
-        advice = "The next day begins with what the broker says about them. Look at: bot reconcile"
+        then = "The next day begins with what the broker says about them"
         if held:
-            advice = "The bot trades again only when each break is accepted. Look at: bot reconcile"
-        state.alert("DAY_UNSETTLED", f"{text}. {advice}", numbers)
+            then = "The bot trades again only when each break is accepted"
+        state.alert("DAY_UNSETTLED", f"{text}. {then}. Look at: bot reconcile", numbers)
     else:
         text = f"{state.trading_date}: journal, day order book, shares and cash agree"
         state.note(RECONCILE_NOTE, text, numbers)

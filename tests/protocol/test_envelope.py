@@ -241,3 +241,12 @@ def test_a_very_long_error_is_no_word_of_the_api() -> None:
     body = compact({"error_code": "X", "message": "x" * SMALL.bytes_max}).encode()
 
     assert read_error_body(body) is None
+
+
+def test_a_refusal_whose_code_is_its_status_names_it_once() -> None:
+    words = [
+        str(BrokerRefusal("user", http_status=401, error_code=code, message=""))
+        for code in ("401", "-1", "")
+    ]
+
+    assert words == ["user: HTTP 401", "user: HTTP 401 -1", "user: HTTP 401 without an error body"]
