@@ -5,13 +5,15 @@ whose market time is not wall time, now is the last moment of the journal.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from bot.clock import SystemClock
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.instrument import EXCHANGE_TZ
 
 if TYPE_CHECKING:
@@ -121,3 +123,17 @@ def since_of(text: str | None, reader: "JournalReader") -> datetime | None:
         last = runs[-1].ended_at or runs[-1].started_at
         return max(last, reader.last_decision_at() or last) - back
     return moment_from(text)
+
+
+@contextmanager
+def written_to(option: str) -> Iterator[None]:
+    """Turn what the system refuses into an OperatorMistake that names the option, and not that of
+    the state folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        text = f"{option}: it can't be written ({(error.strerror or str(error)).lower()}). Name a"
+        raise OperatorMistake.of(
+            "E-SYS-001", f"{text} new folder, or one of yours with room", ExitCode.DATABASE
+        ) from error

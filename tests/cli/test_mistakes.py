@@ -286,6 +286,27 @@ def test_a_state_folder_that_cannot_be_made_is_said_with_what_to_do(
     )
 
 
+@pytest.mark.parametrize(
+    "words", [("journal", "export", "-o"), ("drill", "--only", "halt", "--keep")], ids=" ".join
+)
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("bot.yaml", "file exists"), ("bot.yaml/it", "not a directory"), ("/proc/nope", "no such")],
+)
+def test_a_folder_to_write_into_that_cannot_be_made_is_said_with_its_option(
+    tmp_path: Path, words: tuple[str, ...], place: str, reason: str
+) -> None:
+    make_project(tmp_path)
+    config, folder = tmp_path / "bot.yaml", tmp_path / place
+    assert call("db", "migrate", "-c", str(config)).code == ExitCode.DONE
+
+    ran = call(*words, str(folder), "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
+    assert ran.err.startswith(f"E-SYS-001 {words[-1]} {folder}: it can't be written ({reason}")
+    assert ran.err.endswith("). Name a new folder, or one of yours with room\n")
+
+
 def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None:
     make_project(tmp_path)
     url = f"sqlite:///{tmp_path / 'journal.db'}"

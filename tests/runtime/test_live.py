@@ -240,10 +240,12 @@ async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
     await room.stage.strike()
 
 
-async def test_a_fault_in_the_middle_of_a_batch_takes_nothing_of_it_back(room: Room) -> None:
+async def test_a_fault_in_the_middle_of_a_batch_takes_nothing_of_it_back(
+    room: Room, tmp_path: Path
+) -> None:
     room.inbox.post(_told(1))
     room.market._requesters.append(lambda _: 1 / 0)  # type: ignore[arg-type]
-    room.market.engine._state.guard = FaultGuard(Path("/nowhere")).guard
+    room.market.engine._state.guard = FaultGuard(tmp_path).guard
     room.inbox.post(PLACED)
     room.inbox.post(_told(2))
 

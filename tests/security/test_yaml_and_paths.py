@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.cli.strategy_templates import NAME
-from bot.config.problems import OperatorMistake
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.strategies.load import load_plans
 from bot.config.strategies.plugins import find_strategy
@@ -78,7 +78,7 @@ def test_an_export_follows_no_link_and_what_it_writes_is_private(
     linked = call(*words, str(tmp_path / "orders.csv"))
     plain = call(*words, str(tmp_path / "plain.csv"))
 
-    assert linked.code != 0
+    assert (linked.code, linked.err[:9]) == (ExitCode.DATABASE, "E-SYS-001")
     assert (tmp_path / "theirs.csv").read_text() == "mine"
     assert plain.code == 0
     found = [path for path in tmp_path.rglob("*") if path.name.startswith("plain")]

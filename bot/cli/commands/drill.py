@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from bot.cli.command import CONFIGURATION, Invocation, define_command
+from bot.cli.options import written_to
 from bot.cli.show import ProgressLine, cut, print_json, say, wants_color, width, write_line
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -124,10 +125,12 @@ def _print_json(rows: list["Row"], seed: int, took: float) -> None:
 def _folder(keep: Path | None) -> Iterator[Path]:
     """Yield a private folder; it is removed unless it is to be kept."""
     if keep is not None:
-        if keep.exists() and any(keep.iterdir()):
+        with written_to(f"--keep {keep}"):
+            keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_empty = not any(keep.iterdir())
+        if not is_empty:
             text = f"{keep} is not empty: name an empty folder or a new one"
             raise OperatorMistake.of("E-SYS-001", text, ExitCode.USAGE)
-        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield keep.absolute()
         return
     folder = Path(mkdtemp(prefix="bot-drill-"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.options import since_of, since_option
+from bot.cli.options import since_of, since_option, written_to
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_result, say, write_line
 from bot.cli.target import readable_journal
@@ -148,7 +148,8 @@ def export(invocation: Invocation, what: str, form: str, since: str | None, outp
                 raise click.UsageError("--what all is several files: give a folder with -o DIR")
             export_stream(url, sys.stdout, what=whats[0], form=Format(form), since=start)
             return
-        written = export_directory(url, output, whats=whats, form=Format(form), since=start)
+        with written_to(f"-o {output}"):
+            written = export_directory(url, output, whats=whats, form=Format(form), since=start)
         if invocation.json:
             print_json(written)
         else:
