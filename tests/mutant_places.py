@@ -13,7 +13,10 @@ ROOT: Final = Path(__file__).parents[1]
 MODULES: Final = (
     *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "bot/engine/orders").glob("[!_]*.py")),
     *(f"bot/engine/{name}.py" for name in ("chains", "day")),
-    *(f"bot/engine/risk/{name}.py" for name in ("breaks", "ledgers", "rights")),
+    *(
+        f"bot/engine/risk/{name}.py"
+        for name in ("breaks", "expected", "ledgers", "rights", "under_way")
+    ),
     "bot/protocol/classify.py",
 )
 JUDGED: Final = ROOT / "tests/mutants.yaml"

@@ -18,8 +18,9 @@ from bot.engine.flows import AccountLedger
 from bot.engine.orders import reports
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
+from bot.engine.risk.expected import expected_at
 from bot.engine.risk.lags import read_of
-from bot.engine.risk.ledgers import cash_beside, expected_at, own_shares
+from bot.engine.risk.ledgers import cash_beside, own_shares
 from bot.engine.risk.view import bought, invested
 from bot.engine.state import State, StrategyState
 

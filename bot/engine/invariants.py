@@ -38,7 +38,7 @@ from bot.domain.outcome import Accepted, Refused
 from bot.engine.account_state import SECOND
 from bot.engine.gate import guarded
 from bot.engine.index import fingerprint_of
-from bot.engine.risk.ledgers import expected_at
+from bot.engine.risk.expected import expected_at
 from bot.engine.state import State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 

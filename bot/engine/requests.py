@@ -31,10 +31,10 @@ from bot.engine.risk.accounts import (
     day_result,
     means_of,
     pause_after_loss,
-    worst_price,
 )
 from bot.engine.risk.checks import judge
 from bot.engine.risk.sizing import SIDES, OrderRequest, request_of
+from bot.engine.risk.under_way import worst_price
 from bot.engine.risk.view import Opposite, View, invested, use_of
 from bot.engine.state import State, StrategyState
 from bot.engine.tracked import TrackedIntent

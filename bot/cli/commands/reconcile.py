@@ -93,7 +93,11 @@ def _judged(invocation: Invocation, found: Fields) -> ExitCode:
     if found.each("breaks") or found.words("doubts") or found.each("not_listed"):
         return ExitCode.DIFFERS
     if _may_follow(found):
-        say(invocation, "an order may have filled since the account was read: --apply reads it now")
+        say(
+            invocation,
+            "an order may have filled since the account was read, or one that works explains it: "
+            "--apply reads both again",
+        )
         return ExitCode.DIFFERS
     if lost := [each.split()[0] for each in found.words("unsettled") if each.endswith(LOST)]:
         say(invocation, f"what became of {', '.join(lost)} is not known yet: bot order {lost[0]}")

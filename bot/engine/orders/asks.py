@@ -40,9 +40,10 @@ from bot.engine.orders.order_words import (
 )
 from bot.engine.requests import view_of
 from bot.engine.risk import account_checks, checks
-from bot.engine.risk.accounts import means_of, worst_price
+from bot.engine.risk.accounts import means_of
 from bot.engine.risk.codes import judged, or_none
 from bot.engine.risk.sizing import OrderRequest
+from bot.engine.risk.under_way import worst_price
 from bot.engine.state import State, StrategyState
 from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder
 

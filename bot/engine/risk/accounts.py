@@ -22,6 +22,7 @@ from bot.domain.recovery import Recovery
 from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk import breaks, lags, ledgers
+from bot.engine.risk.under_way import at_market, worst_price
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
@@ -103,11 +104,7 @@ def free_cash(state: State, snapshot: AccountSnapshot) -> int:
     ledger = state.ledgers.get(account)
     if ledger is not None:
         cash -= ledger.held + (ledger.lack.cash if ledger.lack is not None else 0)
-    unpriced = [one for one in index.orders_at_market.of(account) if one.is_own]
-    shares = [(one.row.symbol, one.open_quantity) for one in unpriced]
-    pending = index.intents_at_market.of(account)
-    shares += [(one.intent.symbol, one.intent.quantity) for one in pending]
-    for symbol, quantity in shares:
+    for symbol, quantity in at_market(state, account):
         amount = quantity * worst_price(state, symbol, None)
         cash -= amount + state.rulebook.fee(amount)
     return cash
@@ -161,14 +158,6 @@ def _settled_of_others(
                 own -= tracked.intent.quantity
         shares += max(0, own)
     return shares
-
-
-def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
-    """Return the most a share can cost: the limit, else the ceiling, the last price, or 0."""
-    if limit_price is not None:
-        return limit_price
-    seen = state.quotes.get(symbol)
-    return (seen.quote.ceiling or seen.quote.last) if seen else 0
 
 
 # ------------------------------------------------------------------------------------------ fills

@@ -61,7 +61,7 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
         hint = "" if symbol is not None else _fee_hint(state, each.amount)
         found_one = begin(state, each.text + hint, symbol, ours=each.expected, theirs=each.found)
         if symbol is not None:
-            of_owner = each.expected - held
+            of_owner = each.expected - each.beyond - held
             settings = state.settings
             if settings.halt_on_drift_of_external if of_owner else settings.halt_on_drift:
                 state.halt_symbol(symbol, f"{found_one.break_id}: {each.text}")

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from bot.domain.entry import RECONCILE_NOTE, Numbers
 from bot.domain.order import Side
 from bot.engine.control_state import Standing
-from bot.engine.risk.ledgers import expected_at, own_shares
+from bot.engine.risk.expected import expected_at
+from bot.engine.risk.ledgers import own_shares
 from bot.engine.state import State
 
 

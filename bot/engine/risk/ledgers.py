@@ -3,8 +3,8 @@
 The broker's figures in a quiet moment are the base; the journal stores it, so that a restart
 continues from there. Fills move it, including those of external orders: a buy takes cash at once;
 bought shares and sale proceeds arrive on T+2 at 13:00 (VSDC settlement rules). Every further read
-is compared with it: a symbol unless an order of ours works in it or its fill is newer than the
-read, cash if nothing of ours is under way at all. Also explained are
+is compared with it: to the share and the VND where nothing of ours is under way, else as far as
+that can't have moved it (`engine/risk/under_way.py`). Also explained are
 
   what settles later on the same day (delivery is around midday, sooner than the rule promises),
   buys of the day that the broker holds back and has not yet taken out of its cash,
@@ -32,6 +32,8 @@ from bot.domain.local_time import local_date
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.flows import AccountLedger, Flow, Lack
 from bot.engine.risk import lags, rights
+from bot.engine.risk.expected import NONE, Expected, expected_at
+from bot.engine.risk.under_way import room_of_cash, room_of_shares
 from bot.engine.state import State
 
 IN_ALL: Final = "in all"
@@ -46,12 +48,17 @@ FEE_OF_MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number that differs from our fills' result. `symbol` None: cash."""
+    """One number that differs from our fills' result. `symbol` None: cash. While something is under
+    way, `expected` is the `limit` of what that explains, at least or at most so much, and `beyond`
+    by how much it is above our own figure.
+    """
 
     symbol: str | None
     what: str
     expected: int
     found: int
+    limit: str = ""
+    beyond: int = 0
 
     @property
     def amount(self) -> int:
@@ -63,34 +70,9 @@ class Difference:
         """Describe the difference."""
         unit = "VND" if self.symbol is None else "shares"
         what = self.what if self.symbol is None else f"{self.symbol} {self.what}"
-        expected, found = f"expected {self.expected:,}", f"found {self.found:,}"
+        expected = f"expected {self.limit}{self.expected:,}"
+        found = f"found {self.found:,}"
         return f"{what}: {expected}, {found}: {self.amount:+,} {unit} that no order explains"
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The result of our fills on the base at an instant. `explained_cash` are other permitted
-    values of the cash: `sooner` may already have come, `held_back` not have been taken yet.
-    """
-
-    cash: int
-    explained_cash: frozenset[int]
-    sooner: int
-    holdings: dict[str, "Shares"]
-    held_back: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """`sellable` is the minimum, `sellable_max` includes what may have come sooner."""
-
-    total: int
-    sellable: int
-    sellable_max: int
-    receiving: int
-
-
-_NONE: Final = Shares(0, 0, 0, 0)
 
 
 def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
@@ -120,9 +102,9 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     # Anybody's working orders hold shares back.
     held_back = {order.row.symbol for order in state.open_orders()}
     found = [
-        each
+        beyond
         for each in _differences(expected, snapshot, held_back, beside)
-        if (not busy if each.symbol is None else each.symbol not in busy)
+        if (beyond := _beyond(state, ledger, snapshot, expected, lack, each, busy)) is not None
     ]
     certain, doubts = [], dict[tuple[str | None, str], tuple[int, datetime]]()
     read = state.set_aside.get(account)
@@ -157,6 +139,37 @@ def _book_lag(state: State, at: datetime) -> timedelta:
     lag, phase_at = state.settings.book_lag, state.rulebook.phase_at
     phases = {phase_at(exchange, when) for exchange in Exchange for when in (at - lag, at)}
     return lag if phases - _QUIET else timedelta()
+
+
+def _beyond(
+    state: State,
+    ledger: AccountLedger,
+    snapshot: AccountSnapshot,
+    expected: Expected,
+    lack: Lack | None,
+    each: Difference,
+    busy: set[str],
+) -> Difference | None:
+    """Return what of a difference can't come from what is under way; None if nothing, or if it is
+    of before our fills, which is told as that.
+    """
+    symbol, allowed = each.symbol, {each.expected}
+    if not busy or (symbol is not None and symbol not in busy):
+        return each
+    if lack is not None and (lack.cash if symbol is None else symbol in lack.shares):
+        return None
+    if symbol is None:
+        room, allowed = room_of_cash(state, ledger, snapshot), allowed | expected.explained_cash
+    else:
+        is_known = each.what == IN_ALL
+        room = room_of_shares(state, ledger, snapshot, symbol) if is_known else None
+    if room is None:
+        return None
+    least, most = min(allowed) - room.less, max(allowed) + room.more
+    if least <= each.found <= most:
+        return None
+    limit, bound = ("at least ", least) if each.found < least else ("at most ", most)
+    return replace(each, expected=bound, limit=limit, beyond=bound - each.expected)
 
 
 def _busy(state: State, snapshot: AccountSnapshot) -> set[str]:
@@ -206,7 +219,7 @@ def own_shares(state: State, account: str) -> dict[str, int]:
 
 
 def _correct(
-    ledger: AccountLedger, certain: Difference, expected: "Expected", snapshot: AccountSnapshot
+    ledger: AccountLedger, certain: Difference, expected: Expected, snapshot: AccountSnapshot
 ) -> None:
     """Accept the broker's number for ours if a difference is certain."""
     base, symbol = ledger.base, certain.symbol
@@ -214,8 +227,12 @@ def _correct(
     if symbol is None:
         ledger.base = replace(base, cash=base.cash + certain.amount)
         return
-    ours, theirs = expected.holdings.get(symbol, _NONE), snapshot.held(symbol)
+    ours, theirs = expected.holdings.get(symbol, NONE), snapshot.held(symbol)
     was = base.held(symbol)
+    if certain.limit:  # which of them may be sold is compared once nothing is under way
+        now = replace(was, total=was.total + certain.amount)
+        ledger.base = replace(base, holdings={**base.holdings, symbol: now})
+        return
     now = replace(
         was,
         total=was.total + theirs.total - ours.total,
@@ -264,33 +281,6 @@ def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> No
 
 
 # ---------------------------------------------------------------------------------- our own numbers
-
-
-def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
-    """Return the result of our fills on the base at an instant."""
-    base, today = ledger.base, local_date(at)
-    spent = come = sooner = held_back = 0
-    moved = {symbol: _Moved() for symbol in base.holdings}
-    for flow in (*ledger.coming, *ledger.flows):
-        own = moved.setdefault(flow.symbol, _Moved())
-        if flow.settles_at <= at:
-            come += flow.cash_in
-            own.come += flow.shares_in
-        elif local_date(flow.settles_at) == today:
-            sooner += flow.cash_in
-            own.sooner += flow.shares_in
-    for flow in ledger.coming:
-        moved[flow.symbol].awaited += flow.shares_in
-    for flow in ledger.flows:
-        own = moved[flow.symbol]
-        spent += flow.cash_out
-        held_back += flow.cash_out if local_date(flow.at) == today else 0
-        own.sold += flow.shares_out
-        own.bought += flow.shares_in
-    cash = base.cash - spent + come
-    explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
-    shares = {symbol: _shares(base, symbol, moved[symbol]) for symbol in sorted(moved)}
-    return Expected(cash, frozenset(explained), sooner, shares, held_back)
 
 
 def lack_at(ledger: AccountLedger, snapshot: AccountSnapshot) -> Lack | None:
@@ -347,32 +337,6 @@ def note_agreed(ledger: AccountLedger, expected: Expected, snapshot: AccountSnap
         ledger.held_on = today if rest and rest in {held, sooner + held} else date.min
 
 
-@dataclass(slots=True)
-class _Moved:
-    """Shares of a symbol that fills have moved since the base, and those `awaited` since before it.
-
-    Of both, `come` are there by now, and `sooner` may be: they come later today.
-    """
-
-    sold: int = 0
-    bought: int = 0
-    come: int = 0
-    sooner: int = 0
-    awaited: int = 0
-
-
-def _shares(snapshot: AccountSnapshot, symbol: str, moved: _Moved) -> Shares:
-    base = snapshot.held(symbol)
-    undated = max(0, base.receiving - moved.awaited)
-    sellable = base.sellable - moved.sold + moved.come
-    return Shares(
-        total=base.total - moved.sold + moved.bought,
-        sellable=sellable,
-        sellable_max=sellable + moved.sooner + undated,
-        receiving=base.receiving + moved.bought - moved.come,
-    )
-
-
 # ------------------------------------------------------------------------------------ differences
 
 
@@ -382,7 +346,7 @@ def _differences(
     if snapshot.cash != beside:
         yield Difference(None, "cash", beside, snapshot.cash)
     for symbol in sorted({*expected.holdings, *snapshot.holdings}):
-        ours, theirs = expected.holdings.get(symbol, _NONE), snapshot.held(symbol)
+        ours, theirs = expected.holdings.get(symbol, NONE), snapshot.held(symbol)
         if theirs.total != ours.total:
             yield Difference(symbol, IN_ALL, ours.total, theirs.total)
             continue

@@ -51,19 +51,30 @@ def behind(
 
     An old dividend of the same amount explains nothing today.
     """
-    known, day = state.explained_rights, state.trading_date
-    left = [each for each in state.rights.get(account, ()) if (each.number, symbol) not in known]
-    if symbol is None:
-        dates = ((each, each.paid_on or day) for each in left if each.dividend)
-        left = [each for each, paid_on in dates if abs(paid_on - day) <= AROUND_PAYMENT]
-    else:
-        left = [each for each in left if each.symbol == symbol and each.shares]
-    most = ADDED_MAX if len(left) <= ADDED_OF_MAX else 1
+    rights = _left(state, account, symbol)
+    most = ADDED_MAX if len(rights) <= ADDED_OF_MAX else 1
     for count in range(1, most + 1):
-        for rights in combinations(left, count):
-            if difference in _worth(state, rights, symbol):
-                return rights
+        for some in combinations(rights, count):
+            if difference in _worth(state, some, symbol):
+                return some
     return ()
+
+
+def left(state: State, account: str, symbol: str | None) -> Sequence[int]:
+    """Return what each right that explains nothing yet may bring: VND before tax (symbol None) or
+    shares.
+    """
+    rights = _left(state, account, symbol)
+    return [each.dividend if symbol is None else each.shares for each in rights]
+
+
+def _left(state: State, account: str, symbol: str | None) -> Sequence[ShareholderRight]:
+    known, day = state.explained_rights, state.trading_date
+    rights = [each for each in state.rights.get(account, ()) if (each.number, symbol) not in known]
+    if symbol is not None:
+        return [each for each in rights if each.symbol == symbol and each.shares]
+    dates = ((each, each.paid_on or day) for each in rights if each.dividend)
+    return [each for each, paid_on in dates if abs(paid_on - day) <= AROUND_PAYMENT]
 
 
 def _worth(state: State, rights: Sequence[ShareholderRight], symbol: str | None) -> tuple[int, ...]:

@@ -25,7 +25,8 @@ from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import DepthLevel
 from bot.domain.rulebook import PPM, Rulebook
 from bot.engine.findings import AUCTIONS
-from bot.engine.risk.accounts import Means, worst_price
+from bot.engine.risk.accounts import Means
+from bot.engine.risk.under_way import worst_price
 from bot.engine.state import State, StrategyState, WaitingClose
 from bot.strategy import Default, Request, RequestKind
 

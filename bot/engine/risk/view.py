@@ -11,9 +11,10 @@ from bot.domain.plan import AccountLimits, When
 from bot.domain.quote import DepthLevel, Quote
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk import losses
-from bot.engine.risk.accounts import Means, worst_price
+from bot.engine.risk.accounts import Means
 from bot.engine.risk.lags import read_of
 from bot.engine.risk.sizing import OrderRequest, shown_to
+from bot.engine.risk.under_way import worst_price
 from bot.engine.seen import Figures
 from bot.engine.state import State, StrategyState
 

@@ -11,7 +11,7 @@ from bot.domain.message import AccountRead, PlaceOrder, TradingDayStarted
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
-from bot.engine.risk.ledgers import Expected, Shares, expected_at
+from bot.engine.risk.expected import Expected, Shares, expected_at
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of
 
@@ -165,16 +165,6 @@ def test_shares_of_before_the_first_read_may_settle_whenever_they_do():
     broker.read(2, sellable=300)
 
     assert broker.notes()[start:] == []
-
-
-def test_while_an_order_works_nothing_is_compared():
-    broker = having_bought()
-    broker.stage.after(61).quote()
-    broker.stage.working(100, 26_000, "ORD2")
-
-    broker.read(5, cash=1)
-
-    assert broker.notes() == []
 
 
 def test_a_cash_dividend_is_named():

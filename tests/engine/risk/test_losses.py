@@ -62,8 +62,7 @@ def _alerts(stage):
 
 
 def test_a_day_loss_at_the_limit_stops_entries_and_lets_sales_out():
-    stage = staged()
-    stage.sellable = 5_000
+    stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
     bought(stage)
     stage.after(60).quote(26_950)
 

@@ -1,0 +1,82 @@
+"""By how much the account's figures may have moved already by what is under way.
+
+An open order may have been filled, a place of unknown outcome may be at the broker, and figures of
+a lagging node may lack our newest fills. Each moves cash and shares by no more than its own size;
+a corporate action by no more than it is worth. What differs by more, nothing of ours explains.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bot.domain.account import AccountSnapshot
+from bot.domain.order import Side
+from bot.engine.flows import AccountLedger, Flow
+from bot.engine.risk import rights
+from bot.engine.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """By how much a number may be below and above what our fills have made it."""
+
+    less: int = 0
+    more: int = 0
+
+
+def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
+    """Return the most a share can cost: the limit, else the ceiling, the last price, or 0."""
+    if limit_price is not None:
+        return limit_price
+    seen = state.quotes.get(symbol)
+    return (seen.quote.ceiling or seen.quote.last) if seen else 0
+
+
+def at_market(state: State, account: str) -> Iterator[tuple[str, int]]:
+    """Yield symbol and open shares of each own buy that has no limit."""
+    for order in state.index.orders_at_market.of(account):
+        if order.is_own:
+            yield order.row.symbol, order.open_quantity
+    for one in state.index.intents_at_market.of(account):
+        yield one.intent.symbol, one.intent.quantity
+
+
+def room_of_cash(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> Room | None:
+    """Return the room of an account's cash; None if a buy at the market has no known ceiling."""
+    account, less = snapshot.account, state.index.reserved.of(snapshot.account)
+    for symbol, quantity in at_market(state, account):
+        price = worst_price(state, symbol, None)
+        if not price:
+            return None
+        less += quantity * price + state.rulebook.fee(quantity * price)
+    more = sum(flow.cash_out for flow in _newest(state, ledger, snapshot))
+    return Room(less, more + sum(rights.left(state, account, None)))
+
+
+def room_of_shares(
+    state: State, ledger: AccountLedger, snapshot: AccountSnapshot, symbol: str
+) -> Room:
+    """Return the room of all the shares of a symbol, in shares."""
+    sides = [
+        (order.row.side, order.open_quantity)
+        for order in state.index.open_in.of(symbol)
+        if order.is_own and order.row.account == snapshot.account
+    ]
+    sides += [
+        (one.intent.side, one.intent.quantity)
+        for one in state.index.pending_in.of(symbol)
+        if one.intent.account == snapshot.account
+    ]
+    newest = [each for each in _newest(state, ledger, snapshot) if each.symbol == symbol]
+    brought = rights.left(state, snapshot.account, symbol)
+    less = sum(quantity for side, quantity in sides if side is Side.SELL)
+    more = sum(quantity for side, quantity in sides if side is Side.BUY)
+    return Room(
+        less + sum(flow.shares_in for flow in newest) - sum(min(0, each) for each in brought),
+        more + sum(flow.shares_out for flow in newest) + sum(max(0, each) for each in brought),
+    )
+
+
+def _newest(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> Iterator[Flow]:
+    """Yield the fills that a lagging node's figures need not contain."""
+    since = snapshot.at - state.settings.book_lag
+    return (flow for flow in (*ledger.past, *ledger.flows) if flow.at > since)

@@ -1,0 +1,199 @@
+"""While something of ours is under way, an account may differ by its size and by no more."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import OrderUpdated, RunState
+from bot.domain.instrument import Phase
+from bot.domain.message import AccountRead, InstrumentsRead, PlaceOrder, Reconciled
+from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.outcome import Unknown
+from bot.domain.recovery import Recovery, StoredIntent
+from tests.engine.risk.test_ledgers import COST, DIVIDEND, Broker, having_bought
+from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, START, Stage, attempt_of, report_of
+
+SIZE = 100 * 26_000
+MOST = SIZE + RULEBOOK.fee(SIZE)
+"""What the order that works may take, with its fee."""
+CASH = 100_000_000 - COST
+
+
+def working() -> Broker:
+    """An order for 100 HPG at 26,000 works, a minute after 200 were bought and agreed."""
+    broker = having_bought()
+    broker.stage.after(61).quote()
+    broker.stage.working(100, 26_000, "ORD2")
+    return broker
+
+
+def ended(broker: Broker, executed: int = 0) -> None:
+    intent = [*broker.stage.engine._state.intents.values()][-1].intent
+    row = report_of(intent, "ORD2", executed=executed, cancelled=100 - executed)
+    row = replace(row, state=OrderState.CANCELLED, status="CANCELLED")
+    broker.stage.after(1).book(row)
+
+
+@pytest.mark.parametrize(("cash", "total"), [(-MOST, 100), (-1, 0), (0, 100), (-MOST, 1), (0, 0)])
+def test_what_the_order_may_have_moved_is_no_difference(cash: int, total: int) -> None:
+    broker = working()
+
+    broker.read(5, cash=CASH + cash, total=200 + total)
+
+    assert broker.notes() == []
+
+
+@pytest.mark.parametrize(
+    ("cash", "text"),
+    [
+        (-MOST - 1, f"at least {CASH - MOST:,}, found {CASH - MOST - 1:,}: -1 VND"),
+        (1, f"at most {CASH:,}, found {CASH + 1:,}: +1 VND"),
+        (-50_000_000, f"at least {CASH - MOST:,}, found {CASH - 50_000_000:,}"),
+    ],
+)
+def test_more_cash_than_it_may_take_is_a_break(cash: int, text: str) -> None:
+    broker = working()
+
+    broker.read(cash=CASH + cash)
+    assert broker.notes() == []
+    broker.read(4)
+
+    [told] = broker.notes()
+    assert told.startswith(f"cash: expected {text}")
+
+
+@pytest.mark.parametrize(("off", "text"), [(101, "at most 300, found 301: +1"), (-1, "at least")])
+def test_more_shares_than_it_may_bring_are_a_break(off: int, text: str) -> None:
+    broker = working()
+
+    broker.read(4, total=200 + off)
+
+    [told] = broker.notes()
+    assert told.startswith(f"HPG in all: expected {text}")
+    assert broker.stage.engine.status().halted_symbols
+
+
+@pytest.mark.parametrize("executed", [0, 100])
+def test_after_such_a_break_no_share_and_no_vnd_is_lost_or_told_twice(executed: int) -> None:
+    broker = working()
+    gone = 50_000_000
+    broker.read(4, cash=CASH - gone)
+    cost = 0 if not executed else MOST
+
+    ended(broker, executed)
+    broker.read(6, cash=CASH - gone - cost, total=200 + executed)
+
+    breaks = broker.stage.engine.reconciliation().breaks
+    assert sum((each.theirs or 0) - (each.ours or 0) for each in breaks) == -gone
+    assert [each.symbol for each in breaks] == [None, None]
+
+
+def test_a_sell_that_works_may_take_shares_and_brings_no_money_yet() -> None:
+    stage = Stage(sellable=300)
+    stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
+    broker = Broker(stage, cash=CASH, total=500, sellable=300)
+    broker.read(2)
+    stage.quote()
+    stage.request(lambda s: s.sell(100, limit=27_500, why="as asked"))
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+
+    broker.read(4, total=400, sellable=200)
+    assert broker.notes() == []
+    broker.read(4, cash=CASH + 1)
+    broker.read(4, total=399)
+
+    assert [each.split(",")[0] for each in broker.notes()] == [
+        "cash: expected at most 94",
+        "HPG in all: expected at least 400",
+    ]
+
+
+def test_a_place_of_unknown_outcome_counts_as_an_order_that_works() -> None:
+    broker = having_bought()
+    stage = broker.stage.after(61)
+    stage.quote()
+    intent = stage.buy(100, 26_000)
+    stage.send(intent)
+    stage.answer(intent, Unknown("no answer came"))
+
+    broker.read(4, cash=CASH - MOST, total=300)
+    assert broker.notes() == []
+    broker.read(4, cash=CASH - MOST - 1)
+
+    assert f"at least {CASH - MOST:,}" in broker.notes()[0]
+
+
+def test_a_buy_at_the_market_may_take_as_much_as_the_ceiling() -> None:
+    broker = having_bought()
+    stage = broker.stage.after(61)
+    stage.quote()
+    stage.request(lambda s: s.buy(100, market="MP", why="as asked"))
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    most = 100 * 28_850 + RULEBOOK.fee(100 * 28_850)
+
+    broker.read(4, cash=CASH - most)
+    assert broker.notes() == []
+    broker.read(4, cash=CASH - most - 1)
+
+    assert f"at least {CASH - most:,}" in broker.notes()[0]
+
+
+def test_a_node_that_lags_may_lack_our_newest_fill_while_an_order_works() -> None:
+    broker = working()
+    broker.stage.after(1)
+    ended_row = report_of(
+        [*broker.stage.engine._state.intents.values()][-1].intent, "ORD2", executed=60
+    )
+    broker.stage.book(ended_row)
+
+    broker.read(1, cash=CASH, total=200)
+
+    assert list(broker.stage.engine.reconciliation().doubts) == []
+
+
+def test_a_dividend_that_comes_while_an_order_works_is_named_once_it_has_ended() -> None:
+    broker = working()
+    broker.read(rights=(DIVIDEND,))
+    broker.read(4, cash=CASH + 475_000)
+    assert broker.notes() == []
+
+    ended(broker)
+    broker.read(2)
+
+    assert broker.notes() == ["cash dividend HPG 500 VND/share: +475,000 after tax"]
+
+
+@pytest.mark.parametrize("with_order", [False, True])
+@pytest.mark.parametrize(("cash", "shares"), [(50_000_000, 0), (100_000_000, 300)])
+def test_a_start_with_a_difference_waits_for_a_person(
+    cash: int, shares: int, *, with_order: bool
+) -> None:
+    intent: Intent | None = None
+    orders: tuple[OrderUpdated, ...] = ()
+    intents: tuple[StoredIntent, ...] = ()
+    if with_order:
+        first = Stage()
+        intent = first.working(100, 26_900)
+        orders = (first.entries_of_order(),)
+        intents = (StoredIntent(intent, SendState.ACKED, "ORD1", attempt_of(intent, START)),)
+    base = AccountSnapshot(START, ACCOUNT, 100_000_000, 100_000_000, {})
+    known = Recovery(DAY, bases=(base,), orders=orders, intents=intents)
+    stage = Stage(recovery=known, is_open=False).after(30)
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+
+    def read() -> None:
+        stage.book(*([report_of(intent)] if intent else []))
+        held = {"HPG": Holding("HPG", shares, shares, 0, 20_000)} if shares else {}
+        stage.handle(AccountRead(stage.now, AccountSnapshot(stage.now, ACCOUNT, cash, cash, held)))
+
+    read()
+    stage.handle(Reconciled(stage.now))
+    for _ in range(4):
+        assert stage.engine.status().state is RunState.STARTING
+        stage.after(30)
+        read()
+
+    assert stage.engine.status().state is RunState.STARTING
+    assert [each.break_id for each in stage.engine.reconciliation().breaks] == ["B-0001"]
