@@ -89,6 +89,43 @@ def test_after_such_a_break_no_share_and_no_vnd_is_lost_or_told_twice(executed: 
     assert [each.symbol for each in breaks] == [None, None]
 
 
+def test_shares_beyond_what_the_order_may_bring_are_told_once() -> None:
+    broker = working()
+    broker.read(4, total=301)
+
+    ended(broker, executed=100)
+    broker.read(4, total=301, cash=CASH - MOST)
+
+    first, *others = broker.notes()
+    assert first.startswith("HPG in all: expected at most 300, found 301")
+    assert not any("in all" in each for each in others)
+
+
+def test_money_that_is_held_for_a_buy_hides_nothing_that_the_working_order_takes() -> None:
+    stage = Stage()
+    stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
+    stage.after(61).quote()
+    stage.working(100, 26_000, "ORD2")
+    broker = Broker(stage, total=200)  # no read before has shown how it takes its money
+
+    broker.read(4, cash=100_000_000 - 40 * 26_000)
+
+    assert broker.notes() == []
+
+
+def test_beside_a_buy_at_the_market_without_a_known_ceiling_no_cash_is_compared() -> None:
+    broker = having_bought()
+    stage = broker.stage.after(61)
+    stage.quote()
+    stage.request(lambda s: s.buy(100, market="MP", why="as asked"))
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    stage.engine._state.quotes.clear()  # as after a restart
+
+    broker.read(4, cash=1)
+
+    assert broker.notes() == []
+
+
 def test_a_sell_that_works_may_take_shares_and_brings_no_money_yet() -> None:
     stage = Stage(sellable=300)
     stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
@@ -139,17 +176,18 @@ def test_a_buy_at_the_market_may_take_as_much_as_the_ceiling() -> None:
     assert f"at least {CASH - most:,}" in broker.notes()[0]
 
 
-def test_a_node_that_lags_may_lack_our_newest_fill_while_an_order_works() -> None:
+def test_a_node_that_lags_may_lack_a_part_of_our_newest_fills_and_of_no_older_ones() -> None:
     broker = working()
-    broker.stage.after(1)
-    ended_row = report_of(
-        [*broker.stage.engine._state.intents.values()][-1].intent, "ORD2", executed=60
-    )
-    broker.stage.book(ended_row)
+    intent = [*broker.stage.engine._state.intents.values()][-1].intent
+    broker.stage.after(1).book(report_of(intent, "ORD2", executed=60))
 
-    broker.read(1, cash=CASH, total=200)
-
+    broker.stage.after(-30)  # the next read comes half a minute after the fill
+    broker.read(total=240)
     assert list(broker.stage.engine.reconciliation().doubts) == []
+    broker.read(total=240)
+
+    doubts = broker.stage.engine.reconciliation().doubts
+    assert [each.partition(":")[0] for each in doubts] == ["HPG in all"]
 
 
 def test_a_dividend_that_comes_while_an_order_works_is_named_once_it_has_ended() -> None:
