@@ -51,6 +51,8 @@ NONE: Final = (
     "requests of the first once woken up",
 )
 SOME: Final = ("orders before", "orders after")
+SOME_AWAKE: Final = "orders after waking up"
+"""Of a sleep that was noticed: without any, none can have been decided before it."""
 _END_OTHERS: Final = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
@@ -95,7 +97,7 @@ def sleep_through(
         "the machine slept (s)": round(seconds),
         "and the bot says": found[0].split(":")[0],
         "traded again after (s)": round(again_s, 2),
-        "orders after waking up": posts(story) - before,
+        SOME_AWAKE: posts(story) - before,
         "of them decided before the sleep": old,
     }
     said_s = float(found[0].split("still for ")[1].split(" s")[0])
@@ -201,18 +203,25 @@ def main() -> int:
         story.come_to_rest()
         wrong += [f"{name}: {found[name]}" for name in NONE if found.get(name)]
         wrong += [] if found["second bot refused"] else ["the second bot was not refused"]
-        wrong += undone(**{name.replace(" ", "_"): found[name] for name in SOME})
+        shown = (*SOME, *({SOME_AWAKE} & {*slept}))
+        wrong += undone(**{name.replace(" ", "_"): found[name] for name in shown})
         problems = [*wrong, *story.judge()]
     lines = [f"{name:<44}{value!s:>10}" for name, value in found.items()]
     sys.stdout.write("\n".join((*lines, *problems, f"{len(problems)} problems", "")))
     return 1 if problems else 0
 
 
+def compiled(folder: Path) -> Path:
+    """Compile the library that tells processes of a sleep, into `folder`."""
+    library, source = folder / "asleep.so", Path(__file__).with_name("asleep.c")
+    flags = ["-shared", "-fPIC", "-O1", "-w"]
+    subprocess.run(["cc", *flags, "-o", str(library), str(source), "-ldl"], check=True)
+    return library
+
+
 def _with_library() -> int:
     with tempfile.TemporaryDirectory() as made:
-        library, source = f"{made}/asleep.so", Path(__file__).with_name("asleep.c")
-        flags = ["-shared", "-fPIC", "-O1", "-w"]
-        subprocess.run(["cc", *flags, "-o", library, str(source), "-ldl"], check=True)
+        library = str(compiled(Path(made)))
         asleep = Path(made) / "asleep"
         asleep.write_bytes(bytes(8))
         command = [sys.executable, "-W", "ignore", "-m", "tests.crash.standstills", *sys.argv[1:]]
