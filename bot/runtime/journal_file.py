@@ -226,7 +226,11 @@ async def take_over(
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
     count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
-    try:  # all of it is in the journal now, so reading it again is harmless
+    unread = emergency.path
+    try:  # all that could be read is in the journal now, so reading it again is harmless
+        if kept.unreadable:
+            await in_time(emergency.set_aside, FILE_S)
+            unread = emergency.unread
         await in_time(emergency.reserve, FILE_S)
         no_room = ""
     except OSError as error:
@@ -237,7 +241,8 @@ async def take_over(
         )
     if not kept.entries and not kept.unreadable:
         return no_room
-    lost = f"; {kept.unreadable} could not be read: look at the broker's orders of that day"
+    is_in = f"could not be read and {'is' if kept.unreadable == 1 else 'are'} in {unread}"
+    lost = f"; {kept.unreadable} {is_in}: look at the broker's orders of that day"
     words = f"took over {count} of {len(kept.entries)} entries of an earlier run"
     return f"{words}{lost if kept.unreadable else ''}{'; ' if no_room else ''}{no_room}"
 

@@ -17,7 +17,7 @@ from bot.domain.message import Event, JournalHealthChanged
 from bot.journal.database.engines import file_of
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
-from bot.journal.writing.emergency import FILE, EmergencyJournal, Kept
+from bot.journal.writing.emergency import FILE, UNREAD, EmergencyJournal, Kept
 from bot.journal.writing.thread import in_time
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.journal_file import answer, left_unwritten, take_over
@@ -162,7 +162,11 @@ async def test_a_start_takes_the_file_over_once_and_says_so(room: Room) -> None:
 
     words = await take_over(room.journal, emergency, ask)
 
-    assert words.startswith("took over 2 of 2 entries of an earlier run; 1 could not be read")
+    assert words == (
+        "took over 2 of 2 entries of an earlier run; 1 could not be read and is in "
+        f"{room.folder / UNREAD}: look at the broker's orders of that day"
+    )
+    assert (room.folder / UNREAD).read_text() == "\ncut o\n"
     assert (room.attempts(), emergency.read()) == (1, Kept((), 0))
 
 

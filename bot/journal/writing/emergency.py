@@ -14,7 +14,6 @@ a megabyte of zeros, and becomes the file when there is something to store.
 """
 
 import itertools
-import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from zlib import crc32
 
 import sqlalchemy as sa
 
@@ -44,39 +42,28 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.journal.database import tables
-from bot.journal.database.encoding import Plain, instant_text, made, plain
+from bot.journal.database.encoding import Plain, instant_text, plain
 from bot.journal.database.statements import given
 from bot.journal.writing import rows
 from bot.journal.writing.batch import POLLS, Batch
+from bot.journal.writing.emergency_lines import KINDS, entries_of, line_of
 from bot.journal.writing.sends import begins_again
 
 FILE: Final = "emergency.jsonl"
 """The name of the file, in a bot's state directory."""
 SPARE: Final = "emergency.spare"
 """The file's name while there is nothing to store: the reserved space."""
+UNREAD: Final = "emergency.jsonl.unread"
+"""Beside it: the lines that could not be read, for a person."""
 SPARE_BYTES: Final = 1_048_576
 BYTES_MAX: Final = 4_194_304
-"""Some thousands of cancels; beyond this size the file accepts no more."""
+"""Some thousands of cancels; beyond this size the file accepts no more. Unreadable lines take the
+place of earlier ones there.
+"""
 TURN_S: Final = 1.0
 """How long work on the file waits for what its disk still holds up. Less than any caller waits, so
 none of it begins after its caller has given up.
 """
-KINDS: Final[dict[str, type[Entry]]] = {
-    kind.__name__: kind
-    for kind in (
-        AttemptStarted,
-        AttemptFinished,
-        Decision,
-        IntentMoved,
-        OrderResultSeen,
-        OrderUpdated,
-        Transition,
-        Fill,
-        StateChanged,
-        StrategySwitched,
-        Note,
-    )
-}
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -98,7 +85,9 @@ def must_survive(entry: Entry) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The contents of a file, oldest first. `unreadable` counts damaged or truncated lines."""
+    """The contents of a file, oldest first. `unreadable` counts lines that are damaged,
+    truncated, or no entries.
+    """
 
     entries: tuple[Entry, ...]
     unreadable: int
@@ -111,6 +100,7 @@ class EmergencyJournal:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self.unread = folder / UNREAD
         self._spare = folder / SPARE
         self._end: int | None = None
         """Where the last line ends; None if not determined yet."""
@@ -141,7 +131,7 @@ class EmergencyJournal:
         as the disk takes. Raises OSError; then nothing that relies on them may be done.
         """
         lasting = [entry for entry in entries if must_survive(entry)]
-        data = f"\n{_line_of(lasting)}".encode()  # the previous line may be truncated
+        data = f"\n{line_of(lasting)}".encode()  # the previous line may be truncated
         with self._in_turn():
             is_new = not self.path.exists()
             if is_new:
@@ -164,17 +154,35 @@ class EmergencyJournal:
 
     def read(self) -> Kept:
         """Return the contents of the file; empty if there is none. Raises OSError."""
-        try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return Kept((), 0)
-        lines = text.replace("\0", "").split(
-            "\n"
-        )  # text in an entry may contain other line separators
-        found = [_entries_of(line) for line in lines if line]
+        found = [_parsed(line) for line in self._lines()]
         readable = [entries for entries in found if entries is not None]
         entries = tuple(itertools.chain.from_iterable(readable))
         return Kept(entries, len(found) - len(readable))
+
+    def set_aside(self) -> None:
+        """Copy the unreadable lines to where they stay when the file is removed. Raises OSError."""
+        with self._in_turn():
+            lines = [line for line in self._lines() if _parsed(line) is None]
+            data = b"".join(b"\n%s\n" % line for line in lines)
+            descriptor = os.open(self.unread, _FLAGS, 0o600)
+            try:
+                end = os.fstat(descriptor).st_size
+                if end + len(data) > BYTES_MAX:
+                    os.ftruncate(descriptor, 0)
+                    end = 0
+                _write(descriptor, data, end)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            _sync_folder(self.unread.parent)
+
+    def _lines(self) -> list[bytes]:
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        # Text in an entry may contain other line separators.
+        return [line for line in data.replace(b"\0", b"").split(b"\n") if line]
 
     def forget(self) -> None:
         """Remove the file, as the journal has all of it; keep its space if it had some reserved."""
@@ -358,26 +366,8 @@ def _write(descriptor: int, data: bytes, start: int) -> None:
         raise OSError("no space left")
 
 
-def _line_of(entries: Sequence[Entry]) -> str:
-    """Write entries that belong together, like an order's row and its fill, as one line, so that
-    truncation cannot separate them.
-    """
-    stored = [[type(entry).__name__, rows.row_of(entry)] for entry in entries]
-    text = json.dumps(stored, ensure_ascii=False)
-    return f"{crc32(text.encode()):08x} {text}\n"
-
-
-def _entries_of(line: str) -> list[Entry] | None:
-    """Parse a line; None if it is damaged: its checksum does not match."""
-    checksum, _, text = line.partition(" ")
-    if checksum != f"{crc32(text.encode()):08x}":
-        return None
-    stored = json.loads(text)
-    if stored and isinstance(stored[0], str):  # a line of an earlier version: one entry
-        stored = [stored]
-    if any(kind not in KINDS for kind, _ in stored):
-        return None
-    return [made(KINDS[kind], row) for kind, row in stored]
+def _parsed(line: bytes) -> list[Entry] | None:
+    return entries_of(line.decode("utf-8", errors="replace"))
 
 
 def _sync_folder(folder: Path) -> None:

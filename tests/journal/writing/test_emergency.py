@@ -24,7 +24,7 @@ from bot.domain.entry import (
 from bot.domain.order import OrderState, SendState
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
-from bot.journal.writing import emergency, rows
+from bot.journal.writing import emergency, emergency_lines, rows
 from bot.journal.writing.emergency import EmergencyJournal
 from tests.journal.facts import DAY, Story, after, but
 
@@ -115,6 +115,99 @@ def test_a_changed_line_is_not_believed(tmp_path: Path) -> None:
     file_in(tmp_path).write_bytes(file_in(tmp_path).read_bytes().replace(b"HALTED", b"PAUSED"))
 
     assert kept.read() == emergency.Kept((), 1)
+
+
+def put(folder: Path, *stored: object) -> None:
+    """Append a line whose checksum is right."""
+    text = json.dumps(stored, ensure_ascii=False)
+    with file_in(folder).open("a") as file:
+        file.write(f"\n{crc32(text.encode()):08x} {text}\n")
+
+
+def without(entry: Entry, *names: str) -> dict[str, object]:
+    return {name: value for name, value in rows.row_of(entry).items() if name not in names}
+
+
+def test_a_line_of_another_version_takes_what_it_lacks_and_has_too_much(tmp_path: Path) -> None:
+    note = Note(after(2), FLATTEN_NOTE, "sells what is held", {})
+    put(tmp_path, ["StateChanged", {**without(HALT, "scope"), "of_later": [1]}])
+    put(tmp_path, ["Note", without(note, "numbers", "symbol")])
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT, note), 0)
+
+
+FINISHED, STARTED = rows.row_of(Story().finished), rows.row_of(Story().started)
+FILL = rows.row_of(Story().filled(200, position=200)[0])
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(["AttemptFinished", without(Story().finished, "outcome")], id="lacking"),
+        pytest.param(["Bargain", FINISHED], id="unknown kind"),
+        pytest.param([["AttemptFinished"], FINISHED], id="kind that is none"),
+        pytest.param(["AttemptFinished"], id="no row"),
+        pytest.param(["AttemptFinished", [FINISHED]], id="row that is none"),
+        pytest.param(["AttemptFinished", {**FINISHED, "at": "yesterday"}], id="no instant"),
+        pytest.param(["AttemptFinished", {**FINISHED, "at": "2026-11-19"}], id="no zone"),
+        pytest.param(["AttemptFinished", {**FINISHED, "at": None}], id="nothing"),
+        pytest.param(["AttemptFinished", {**FINISHED, "outcome": "MAYBE"}], id="no outcome"),
+        pytest.param(["AttemptFinished", {**FINISHED, "latency_ms": "12"}], id="no number"),
+        pytest.param(["AttemptFinished", {**FINISHED, "latency_ms": True}], id="a claim"),
+        pytest.param(["AttemptFinished", {**FINISHED, "latency_ms": 2**63}], id="too large"),
+        pytest.param(["AttemptStarted", {**STARTED, "verb": "GET"}], id="verb"),
+        pytest.param(["AttemptStarted", {**STARTED, "known_ids": "[1]"}], id="ids"),
+        pytest.param(["Fill", {**FILL, "side": "HOLD"}], id="no side"),
+        pytest.param(["Fill", {**FILL, "quantity": 0}], id="no shares"),
+        pytest.param(["StrategySwitched", {**rows.row_of(OFF), "state": "off"}], id="no state"),
+        pytest.param(["Note", {**rows.row_of(flatten(1)), "numbers": "[]"}], id="no figures"),
+        pytest.param(7, id="no entry"),
+    ],
+)
+async def test_a_line_that_is_no_entry_costs_itself_alone_and_is_kept(
+    journal: Journal, tmp_path: Path, stored: object
+) -> None:
+    EmergencyJournal(tmp_path).keep([HALT])
+    put(tmp_path, stored, ["StateChanged", rows.row_of(RESUME)])
+    line = file_in(tmp_path).read_text().splitlines()[-1]
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([OFF])
+
+    found = kept.read()
+
+    assert found == emergency.Kept((HALT, OFF), 1)
+    assert await journal.take_over(found.entries) == 2
+    kept.set_aside()
+    kept.reserve()
+    assert kept.read() == emergency.Kept((), 0)
+    assert (tmp_path / emergency.UNREAD).read_text().splitlines() == ["", line]
+
+
+def test_what_was_set_aside_before_stays_as_long_as_there_is_room(tmp_path: Path) -> None:
+    kept, aside = EmergencyJournal(tmp_path), tmp_path / emergency.UNREAD
+    for line in ("cut o", "cut of"):
+        file_in(tmp_path).write_text(f"\n{line}\n")
+        kept.set_aside()
+        kept.forget()
+    assert aside.read_text() == "\ncut o\n\ncut of\n"
+    assert aside.stat().st_mode & 0o777 == 0o600
+
+    aside.write_bytes(b"x" * emergency.BYTES_MAX)
+    file_in(tmp_path).write_text("cut\n")
+    kept.set_aside()
+
+    assert aside.read_text() == "\ncut\n"
+
+
+def test_every_word_that_the_journal_asks_for_is_asked_for_here() -> None:
+    asked = {(kind.__name__, name) for kind, name in emergency_lines.WORDS}
+
+    assert asked == {
+        ("AttemptStarted", "verb"),
+        ("AttemptFinished", "outcome"),
+        ("OrderResultSeen", "source"),
+        ("StrategySwitched", "state"),
+    }
 
 
 def test_a_full_file_takes_no_more(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""Writes entries as a line of the emergency journal, and reads such a line.
+
+The version that reads a line need not be the one that wrote it: what a line has too much is left,
+and what it lacks takes its default. A line is all or nothing. It counts as damaged where its
+checksum is wrong, and also where an entry of it is of no known kind, lacks something without a
+default, or has a value that the journal would refuse: a start must get past any line.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+from zlib import crc32
+
+from bot.domain.entry import (
+    AttemptFinished,
+    AttemptStarted,
+    Decision,
+    Entry,
+    Fill,
+    IntentMoved,
+    Note,
+    OrderResultSeen,
+    OrderUpdated,
+    StateChanged,
+    StrategySwitched,
+    Transition,
+)
+from bot.journal.database import tables
+from bot.journal.database.encoding import Plain, made, plain
+from bot.journal.writing import rows
+
+KINDS: Final[dict[str, type[Entry]]] = {
+    kind.__name__: kind
+    for kind in (
+        AttemptStarted,
+        AttemptFinished,
+        Decision,
+        IntentMoved,
+        OrderResultSeen,
+        OrderUpdated,
+        Transition,
+        Fill,
+        StateChanged,
+        StrategySwitched,
+        Note,
+    )
+}
+WORDS: Final[Mapping[tuple[type[Entry], str], Sequence[str]]] = {
+    (AttemptStarted, "verb"): tables.VERBS,
+    (AttemptFinished, "outcome"): tables.OUTCOMES,
+    (OrderResultSeen, "source"): tables.RESULT_SOURCES,
+    (StrategySwitched, "state"): tables.STRATEGY_STATES,
+}
+"""The texts of which a table takes only some; all others of that kind have an enum of their own."""
+WHOLE_MAX: Final = 2**63 - 1
+"""The largest number that a column holds."""
+
+
+def line_of(entries: Sequence[Entry]) -> str:
+    """Write entries that belong together, like an order's row and its fill, as one line, so that
+    truncation cannot separate them.
+    """
+    stored = [[type(entry).__name__, rows.row_of(entry)] for entry in entries]
+    text = json.dumps(stored, ensure_ascii=False)
+    return f"{crc32(text.encode()):08x} {text}\n"
+
+
+def entries_of(line: str) -> list[Entry] | None:
+    """Parse a line; None if it is damaged, or something in it is no entry."""
+    checksum, _, text = line.partition(" ")
+    if checksum != f"{crc32(text.encode()):08x}":
+        return None
+    try:
+        stored = json.loads(text)
+        if stored and isinstance(stored[0], str):  # a line of an earlier version: one entry
+            stored = [stored]
+        return [_entry_of(KINDS[kind], row) for kind, row in stored]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def _entry_of(kind: type[Entry], row: Mapping[str, Plain]) -> Entry:
+    """Make an entry. Raises what `entries_of` expects if a part of it is missing or wrong."""
+    entry = made(kind, {**_defaults(kind), **row})  # type: ignore[arg-type]
+    for name, hint in get_type_hints(kind).items():
+        value = getattr(entry, name)
+        if not _is_of(hint, value) or value not in WORDS.get((kind, name), (value,)):
+            raise ValueError(f"{name} of {kind.__name__} is {value!r}")
+    if isinstance(entry, Fill) and entry.quantity <= 0:
+        raise ValueError(f"a fill of {entry.quantity}")
+    return entry
+
+
+@cache
+def _defaults(kind: type[Entry]) -> Mapping[str, Plain]:
+    """The columns that an entry need not have, as they are stored where it has the default."""
+    found = {each.name: _default(each) for each in fields(kind)}
+    return {name: plain(value) for name, value in found.items() if value is not MISSING}
+
+
+def _default(field: "Field[Any]") -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _is_of(hint: Any, value: object) -> bool:
+    """Return whether a value is what a field is declared to be, and fits into its column."""
+    if isinstance(hint, UnionType):
+        return any(_is_of(each, value) for each in get_args(hint))
+    if hint is int:
+        return type(value) is int and abs(value) <= WHOLE_MAX
+    if hint is datetime:
+        return isinstance(value, datetime) and value.tzinfo is not None
+    if isinstance(value, tuple):
+        return all(isinstance(each, get_args(hint)[0]) for each in value)
+    return isinstance(value, get_origin(hint) or hint)
