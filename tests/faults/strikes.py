@@ -12,7 +12,8 @@ the long run left, taken together, and fails for a fault that struck in neither:
     python -m tests.faults.strikes FILE…
 
 With FAULT_STRIKES=full a test whose row has `asked` strikes as often as the failure catalogue asks,
-and a row that struck less often than that fails the run: `FAULT_STRIKES=full pytest --timeout 0 …`.
+and a row that struck less often than that fails the run, also one that never did though a test of
+it passed: `FAULT_STRIKES=full pytest --timeout 0 …`. A row without a test in the run is not judged.
 """
 
 import json
@@ -111,12 +112,15 @@ class StrikeCounter:
             self.passed.update({each: int(str(told.get(CASES, 1))) for each in ids})
 
     def lacking(self) -> list[str]:
-        """Return what fails a run in full: the faults that struck, but too seldom."""
+        """Return what fails a run in full: the faults that struck too seldom, or never in the
+        tests of theirs that ran, unless this machine skipped others.
+        """
         asked = {each: int(row.get("asked", 0)) for each, row in rows_of_catalogue().items()}
         return [
             f"{each} struck {self.struck[each]:,} times, asked are {most:,}"
             for each, most in asked.items()
-            if is_in_full() and 0 < self.struck[each] < most
+            if is_in_full() and self.struck[each] < most
+            if self.struck[each] or (each in self.passed and not self.skipped[each])
         ]
 
     def never(self) -> list[str]:

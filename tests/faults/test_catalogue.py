@@ -92,7 +92,7 @@ def test_the_table_has_strikes_and_cases_of_each_fault() -> None:
     assert all(f"{name} " in told for name in ROWS)
 
 
-def test_a_run_in_full_fails_for_a_row_that_struck_and_less_often_than_asked(
+def test_a_run_in_full_fails_for_a_row_whose_test_ran_and_that_struck_less_often_than_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counter = StrikeCounter()
@@ -100,9 +100,15 @@ def test_a_run_in_full_fails_for_a_row_that_struck_and_less_often_than_asked(
     monkeypatch.setenv(WANTED, IN_FULL)
     assert counter.lacking() == []
 
-    del counter.struck["V2"], counter.struck["S15"]
+    del counter.struck["V2"], counter.struck["S15"], counter.struck["S12"]
+    counter.passed["S12"] = 5
     counter.struck["S11"] = 999
 
+    assert counter.lacking() == [
+        "S11 struck 999 times, asked are 1,000",
+        "S12 struck 0 times, asked are 2,400",
+    ]
+    counter.skipped["S12"] = 1
     assert counter.lacking() == ["S11 struck 999 times, asked are 1,000"]
     monkeypatch.delenv(WANTED)
     assert counter.lacking() == []
