@@ -145,6 +145,12 @@ def read_results(file: Path, every: Iterable[Mutant]) -> dict[Mutant, str]:
     return found
 
 
+def unjudged(results: Mapping[Mutant, str], every: Iterable[Mutant]) -> list[Mutant]:
+    """Return the places that were let pass and of which mutants.yaml says nothing."""
+    reasons, _ = judged(every)
+    return [each for each in results if results[each] == LET_PASS and each not in reasons]
+
+
 def table(results: Mapping[Mutant, str], every: Sequence[Mutant]) -> Iterator[str]:
     """Yield a line a module, then the places that were let pass: `same` and `left` as judged."""
     reasons, _ = judged(every)

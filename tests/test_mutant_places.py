@@ -3,7 +3,16 @@
 from collections import Counter
 from pathlib import Path
 
-from tests.mutant_places import LET_PASS, MODULES, NOTICED, judged, mutants_of, read_results
+from tests.mutant_places import (
+    ENDLESS,
+    LET_PASS,
+    MODULES,
+    NOTICED,
+    judged,
+    mutants_of,
+    read_results,
+    unjudged,
+)
 
 EVERY = [each for module in MODULES for each in mutants_of(module)]
 
@@ -34,3 +43,12 @@ def test_the_last_result_of_a_place_counts_and_one_of_a_place_that_is_gone_does_
     file.write_text("\n".join(lines) + "\n")
 
     assert read_results(file, EVERY) == {first: NOTICED, second: NOTICED}
+
+
+def test_what_is_let_pass_and_not_judged_is_named() -> None:
+    reasons, _ = judged(EVERY)
+    places = [each for each in EVERY if each not in reasons][:3]
+    results = dict.fromkeys(reasons, LET_PASS) | dict.fromkeys(places, LET_PASS)
+    results |= {places[0]: NOTICED, places[1]: ENDLESS}
+
+    assert unjudged(results, EVERY) == [places[2]]
