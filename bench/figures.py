@@ -134,8 +134,8 @@ async def tick_to_trade(base_url: str, folder: Path, rounds: int) -> dict[str, f
 
 
 async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure ticks to trades with and without the invariants of an order, and the CPU of an order
-    from its depth to its end with and without all that watches over orders, in turns.
+    """Measure ticks to trades with and without the invariants of an order, and these and the CPU
+    of an order from its depth to its end with and without all that watches over orders, in turns.
     """
     bot = await project.start(base_url, symbols=["FPT"])
     project.watch(bot)
@@ -150,13 +150,24 @@ async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
 
     left_out = ((), project.INVARIANTS, project.SAFETY)
     runs = (partial(without, swapped) for swapped in left_out)
-    ours, unchecked, _unwatched = await rounds_of(rounds, CYCLES, *runs)
+    ours, unchecked, unwatched = await rounds_of(rounds, CYCLES, *runs)
     await bot.stop()
-    own, unwatched = statistics.median(cpu[0]), statistics.median(cpu[len(project.SAFETY)])
+    ratios = _by_round(ours, unwatched)
+    found = statistics.median(ratios)
+    spread = f"{found:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    click.echo(f"tick to trade / without what watches, of {rounds} rounds: {spread}")
     return {
         "invariants": statistics.median(ours) / statistics.median(unchecked),
-        "safety": own / unwatched,
+        "watching": found,
+        "safety": statistics.median(cpu[0]) / statistics.median(cpu[len(project.SAFETY)]),
     }
+
+
+def _by_round(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """The ratio of the medians of each round: how far they differ is how far noise goes."""
+    starts = range(0, len(first), CYCLES)
+    rounds = [(first[at : at + CYCLES], second[at : at + CYCLES]) for at in starts]
+    return [statistics.median(one) / statistics.median(other) for one, other in rounds]
 
 
 async def recorded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
