@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from bot.cli.target import SQLITE, open_journal, own_state_dir
 from bot.cli.telling.languages import Say
 from bot.cli.telling.wording import order_in
 from bot.config.problems import OperatorMistake
-from bot.config.settings.places import KNOWN, last_journal
+from bot.config.settings.places import KNOWN, last_journal, last_pid
 from bot.domain.local_time import clock_of, day_and_clock_of, local_date
 
 if TYPE_CHECKING:
@@ -57,12 +58,37 @@ def lines_left_open(invocation: Invocation) -> list[str]:
     """Say what a bot that has just stopped leaves open; nothing if it leaves nothing."""
     try:
         with _journal_of_last_run(invocation) as reader:
-            orders = [] if reader is None or _writer(reader) else open_orders(reader)
+            is_left = reader is not None and _writer(reader, invocation) is None
+            orders = open_orders(reader) if reader is not None and is_left else []
     except OperatorMistake as unread:
         show_mistake(unread)
         return []
     named = [messages.HALT_OPEN.format(order=order) for order in orders]
     return [*named, messages.LEFT_OPEN] if named else []
+
+
+def has_begun_here(invocation: Invocation) -> bool | None:
+    """Return whether the bot here, which has taken the journal, has begun its run; None if it has
+    taken none. Between the two it does not listen: it reads the journal, which may take long.
+    """
+    pid = last_pid(own_state_dir(invocation))
+    if pid is None or not Path("/proc", str(pid)).exists():
+        return None  # without the slow imports
+    from bot.journal.writing.lease import has_begun
+
+    try:
+        with _journal_of_last_run(invocation) as reader:
+            is_ours = reader is not None and _holds(pid, reader.url)
+            return has_begun(reader.url) if reader is not None and is_ours else None
+    except OperatorMistake:
+        return None  # told by whoever reads on
+
+
+def _holds(pid: int, url: str) -> bool:
+    from bot.journal.writing.lease import writer_of
+
+    holder = writer_of(url)
+    return holder is not None and (holder.pid, holder.host) == (pid, gethostname())
 
 
 def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str]]:
@@ -123,7 +149,7 @@ def _last_run(invocation: Invocation) -> LastRun | None:
         with _journal_of_last_run(invocation) as reader:
             if reader is None or not (runs := reader.runs()):
                 return None
-            last, writer = runs[-1], _writer(reader)
+            last, writer = runs[-1], _writer(reader, invocation)
             orders = () if writer else _open_rows(reader)
     except OperatorMistake as unread:
         show_mistake(unread)
@@ -159,14 +185,16 @@ def _ended_with_nothing_open(invocation: Invocation) -> tuple[datetime, datetime
         return None
 
 
-def _writer(reader: "JournalReader") -> "Holder | None":
+def _writer(reader: "JournalReader", invocation: Invocation) -> "Holder | None":
     """Return who goes on with the last run of a journal: it is another bot's, whose standby or
     former primary this one is.
     """
     from bot.journal.writing.lease import writer_of  # as slow to import as the reader
 
-    runs = reader.runs()
-    return writer_of(reader.url) if runs and runs[-1].ended_at is None else None
+    runs, pid = reader.runs(), last_pid(own_state_dir(invocation))
+    if not runs or runs[-1].ended_at is not None or (pid and _holds(pid, reader.url)):
+        return None
+    return writer_of(reader.url)
 
 
 @contextmanager

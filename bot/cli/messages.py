@@ -108,6 +108,9 @@ HAS_NO_END: Final = (
     "began {began}, and has no end in the journal: it was killed, or an error ended it (bot logs). "
     "The next start asks the broker what has become of its orders"
 )
+OPENING: Final = (
+    "it has taken its journal and checks it; it takes no commands yet, and sends nothing"
+)
 IS_ANOTHERS: Final = (
     "began {began}, and another bot is at it: {writer} writes this journal, and trades. Its own "
     "status shows its orders; this state directory is that of a bot which waits or has waited"

@@ -9,7 +9,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
-from bot.cli.last_run import fields_of_stopped, rows_of_stopped
+from bot.cli.last_run import fields_of_stopped, has_begun_here, rows_of_stopped
 from bot.cli.options import timeout_option, watch_option
 from bot.cli.show import json_text, print_lines, watch, width
 from bot.cli.target import Fields, find_status, no_bot, which_bot
@@ -55,14 +55,14 @@ def command(
 ) -> None:
     """Show the state of the running bot. Exit code 10 when none is running."""
     if watch_s is not None:
-        watch(invocation, lambda: _lines(invocation, find_status(invocation)), every_s=watch_s)
-    found, deadline = find_status(invocation), monotonic_s() + timeout
+        watch(invocation, lambda: _lines(invocation, _look(invocation)), every_s=watch_s)
+    found, deadline = _look(invocation), monotonic_s() + timeout
     while wanted is not None and found["state"] != wanted:
         if monotonic_s() >= deadline:
             message = f"the bot is {found.text('state')}, not {wanted}, after {timeout:g} s"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_EVERY_S)
-        found = find_status(invocation)
+        found = _look(invocation)
     print_lines(_lines(invocation, found))
     if found["state"] == RunState.STOPPED and wanted != RunState.STOPPED:
         raise no_bot(invocation)
@@ -70,11 +70,21 @@ def command(
 
 def show_status_or_examples(invocation: Invocation) -> None:
     """Show the state of the running bot if there is one, else how to begin."""
-    found = find_status(invocation)
+    found = _look(invocation)
     if found["state"] == RunState.STOPPED and not invocation.json:
         print_lines(messages.EXAMPLES.splitlines())
     else:
         print_lines(_lines(invocation, found))
+
+
+def _look(invocation: Invocation) -> Fields:
+    """Return the bot's own status; of one that does not listen yet, that it is starting."""
+    found = find_status(invocation)
+    if found["state"] != RunState.STOPPED or (has_begun := has_begun_here(invocation)) is None:
+        return found
+    found = find_status(invocation)  # it may have come to listen meanwhile
+    is_opening = found["state"] == RunState.STOPPED and not has_begun
+    return Fields(state=RunState.STARTING, reason=messages.OPENING) if is_opening else found
 
 
 def _lines(invocation: Invocation, found: Fields) -> list[str]:

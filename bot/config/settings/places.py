@@ -124,12 +124,14 @@ def remember_run(
     bot: Mapping[str, str],
     language: str,
     journal: str = "",
+    pid: int | None = None,
 ) -> None:
     """Store which bot this configuration, as it is now, makes, for commands that find no running
-    bot. `journal`: the URL of its file; a database's address is not kept here.
+    bot. `journal`: the URL of its file; a database's address is not kept here. `pid`: the process
+    that runs it.
     """
-    kept = {"bot": dict(bot), "language": language, "made_by": _makers(path, environment)}
-    kept["journal"] = journal
+    kept: dict[str, object] = {"bot": dict(bot), "language": language, "journal": journal}
+    kept |= {"made_by": _makers(path, environment), "pid": pid}
     with suppress(OSError):  # it only saves time
         (state_dir / KNOWN).touch(mode=0o600)
         (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
@@ -153,6 +155,15 @@ def last_run(
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return None
+
+
+def last_pid(state_dir: Path) -> int | None:
+    """Return the process of the last run, which may have ended; None if none is known."""
+    try:
+        pid = json.loads((state_dir / KNOWN).read_text()).get("pid")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return pid if isinstance(pid, int) else None
 
 
 def last_journal(state_dir: Path) -> str | None:

@@ -62,7 +62,7 @@ from bot.journal.database.engines import (
     unreachable,
 )
 from bot.journal.database.schema import reading_current, require_schema
-from bot.journal.database.tables import lease
+from bot.journal.database.tables import lease, runs
 from bot.journal.errors import Holder, LeaseHeld
 
 NAME: Final = "writer"
@@ -158,6 +158,14 @@ def writer_of(url: str) -> Holder | None:
             return holder if stored.scalar(count_of(LOCK)) else None
     is_here = holder is not None and holder.host == socket.gethostname()
     return holder if holder is not None and is_here and _is_alive(holder.pid) else None
+
+
+def has_begun(url: str) -> bool:
+    """Return whether whoever took the lease last has begun a run since. Raises Unreachable."""
+    with reading_current(url) as stored:
+        epoch = sa.select(lease.c.epoch).where(lease.c.name == NAME).scalar_subquery()
+        begun = sa.select(runs.c.run_id).where(runs.c.epoch == epoch)
+        return stored.scalar(begun) is not None
 
 
 def _is_alive(pid: int) -> bool:

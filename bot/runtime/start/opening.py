@@ -222,7 +222,8 @@ def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
     make_state_dir(loaded.state_dir)
     url, language = loaded.journal_url, loaded.settings.language
     journal = url if is_sqlite(url) else ""
-    remember_run(loaded.state_dir, loaded.path, os.environ, loaded.bot, language, journal)
+    known = loaded.bot, language, journal
+    remember_run(loaded.state_dir, loaded.path, os.environ, *known, os.getpid())
     return None if is_standby else begin_journal(loaded.journal_url)
 
 

@@ -6,13 +6,16 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bot.cli import messages
 from bot.config.problems import ExitCode
 from bot.config.settings.places import remember_run
 from bot.domain.entry import Entry
 from bot.journal.database.schema import migrate
+from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.writing.lease import acquire
 from bot.runtime.journal_file import this_process
@@ -45,12 +48,54 @@ def test_a_stopped_standby_does_not_take_the_bot_that_trades_for_killed(tmp_path
     assert "bot run" not in told.replace("Start one: bot run", "")
 
 
-def _has_run(config: Path) -> Path:
+def test_a_bot_that_starts_after_a_kill_is_starting_and_no_other_bot(tmp_path: Path) -> None:
+    config = _has_run(make_project(tmp_path), pid=os.getpid())
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+        journal.execute(_ANOTHER_RUN)
+    lease = acquire(f"sqlite:///{tmp_path}/journal.db", this_process())
+
+    told = call("status", "-c", str(config), columns=300)
+    as_json = call("status", "--json", "-c", str(config))
+    late = call("status", "-c", str(config), "--wait", "RUNNING", "--timeout", "0s")
+    lease.release()
+
+    assert (told.code, told.err) == (0, "")
+    assert told.out.splitlines() == ["STARTING  mine (sandbox)", f"why         {messages.OPENING}"]
+    fields = json.loads(as_json.out)
+    assert (fields["state"], fields["reason"]) == ("STARTING", messages.OPENING)
+    assert "last_run" not in fields
+    assert "the bot is STARTING, not RUNNING" in late.err
+
+
+def test_a_bot_that_has_the_journal_and_whose_run_has_begun_is_not_starting(tmp_path: Path) -> None:
+    config = _has_run(make_project(tmp_path), pid=os.getpid())
+    lease = acquire(f"sqlite:///{tmp_path}/journal.db", this_process())
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+        journal.execute(_ANOTHER_RUN.replace(", epoch FROM", f", {lease.epoch} FROM"))
+
+    told = call("status", "-c", str(config), columns=300)
+    lease.release()
+
+    assert told.code == ExitCode.NOT_RUNNING
+    assert told.out.startswith("STOPPED  mine (sandbox)\n")
+    assert "another bot" not in told.out
+
+
+def test_a_bot_that_ended_while_it_started_is_stopped(tmp_path: Path) -> None:
+    config = _has_run(make_project(tmp_path), pid=os.getpid())
+    elsewhere = Holder(os.getpid(), "another-machine", datetime.now(UTC))
+    acquire(f"sqlite:///{tmp_path}/journal.db", elsewhere).release()
+
+    assert call("status", "-c", str(config)).out.startswith("STOPPED  mine (sandbox)\n")
+
+
+def _has_run(config: Path, pid: int | None = None) -> Path:
     """Leave behind what a run leaves in its state directory."""
     state_dir = config.parent / "state"
     state_dir.mkdir(mode=0o700, exist_ok=True)
     bot = {"name": "mine", "mode": "sandbox", "config": str(config)}
-    remember_run(state_dir, config, os.environ, bot, "en", f"sqlite:///{config.parent}/journal.db")
+    url = f"sqlite:///{config.parent}/journal.db"
+    remember_run(state_dir, config, os.environ, bot, "en", url, pid)
     return config
 
 
