@@ -37,7 +37,10 @@ from bot.journal.reading.values import OrderRow
 
 FOLLOWS_S: Final = 5.0
 """How long the journal may take to have the end of an order that the bot knows already."""
-_UNKNOWN: Final = "{} UNKNOWN: its answer was lost, the bot is asking the broker: bot orders"
+_UNKNOWN: Final = (
+    "{} UNKNOWN: its answer was lost, so it is not known whether it is at the broker. The cancel is"
+    " kept, also over a restart, and goes out as soon as the order shows up there: bot status"
+)
 _UNREAD: Final = "{} is no longer open; how it ended, once the journal can be read: bot orders"
 _WHOLE_IDS: Final = (
     "without the journal an order is named by its whole id, as bot status shows it; or use --all"
@@ -54,6 +57,8 @@ def command(
     invocation: Invocation, references: tuple[str, ...], is_all: bool, reason: str, timeout: float
 ) -> ExitCode:
     """Cancel the open part of orders and wait until the broker's order list shows it.
+
+    The cancel of an order of unknown outcome is kept, and goes out as soon as it shows up.
 
     ID is ORD…, L-…, a unique part of either, or 'last'. Strategies keep running and may order
     again; to stop that too: bot halt

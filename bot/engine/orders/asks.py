@@ -85,6 +85,8 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
         flatten.leave_out(state, tracked.intent, event.by)
         cancel_requests.request_on_its_way(state, tracked, event.reason)
         text = f"{tracked.name} is to be cancelled, asked by {event.by}"
+        if tracked.state in unknown.OPEN_QUESTIONS:
+            text += ": it is not known whether it is at the broker, so as soon as it shows up there"
         state.note("CANCEL", text, symbol=tracked.intent.symbol)
     else:
         row = order.row
@@ -129,7 +131,8 @@ def _refuse(
 def objection(state: State, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
     """Return why a request would be refused now, None if it would be accepted; nothing changes.
 
-    A cancel of all open orders is always accepted, and that of one on its way.
+    A cancel of all open orders is always accepted, and that of one that may be, or come to be, at
+    the broker.
     """
     if isinstance(ask, VerdictAsked):
         return next((one for one in _verdict_checks(state, ask) if not one.passed), None)
@@ -149,8 +152,11 @@ def find_order(state: State, name: str) -> TrackedOrder | None:
 
 
 def _is_on_its_way(state: State, name: str) -> bool:
+    """Return whether it is on its way, or of unknown outcome: then it may show up yet, today."""
     tracked = state.intents.get(name)
-    return tracked is not None and tracked.state in {SendState.READY, SendState.SENDING}
+    if tracked is None or not tracked.reserves_in_full:
+        return False
+    return tracked.intent.trading_date == state.trading_date
 
 
 def _open_order(state: State, name: str) -> CheckResult:

@@ -141,12 +141,20 @@ async def test_an_order_whose_row_is_not_in_the_journal_yet_is_no_mistake(
     assert "ORD99999999 is no longer open" in ran.out
 
 
-async def test_a_cancel_of_all_names_what_is_of_unknown_outcome(config: Path) -> None:
+@pytest.mark.parametrize("named", ["--all", "L-0008"])
+async def test_a_cancel_says_that_it_is_kept_for_what_is_of_unknown_outcome(
+    config: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setattr(cancel, "find_order", lambda *_: SimpleNamespace(id="L-0008"))
     bot = _Bot(config, open_orders=[], unknown=["L-0008"])
 
-    told, found = await bot.call("--all"), await bot.call("--all", "--json")
+    told, found = await bot.call(named), await bot.call(named, "--json")
 
     assert (told.code, found.code) == (ExitCode.TIMED_OUT, ExitCode.TIMED_OUT)
-    assert "L-0008 UNKNOWN: its answer was lost" in told.out
+    assert told.out.splitlines()[-1] == (
+        "L-0008 UNKNOWN: its answer was lost, so it is not known whether it is at the broker. The"
+        " cancel is kept, also over a restart, and goes out as soon as the order shows up there:"
+        " bot status"
+    )
     assert told.err == "0 of 1 order cancelled\n"
     assert json.loads(found.out)["unknown"] == ["L-0008"]

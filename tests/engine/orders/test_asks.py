@@ -14,7 +14,7 @@ from bot.domain.entry import (
     StateChanged,
     Verdict,
 )
-from bot.domain.message import CancelOrder, NonceBurnt, PlaceOrder
+from bot.domain.message import CancelOrder, NonceBurnt, PlaceOrder, TradingDayStarted
 from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Resolution, Unknown
@@ -375,14 +375,102 @@ def test_the_id_that_a_person_names_is_journalled_though_its_row_shows_nothing_n
     assert seen == [("ORD7", "L-0001")]
 
 
-@pytest.mark.parametrize("is_reached", [True, False])
-def test_a_cancel_of_an_order_that_may_be_at_the_broker_does_not_say_that_there_is_none(is_reached):
+def _in_question(now_is):
     stage = Stage()
-    _lost(stage, is_reached=is_reached)
+    intent = _lost(stage, is_reached=now_is in {"REACHED", "AMBIGUOUS"})
+    if now_is == "FRESH":
+        stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "unused"))
+    if now_is == "AMBIGUOUS":
+        stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
+    assert stage.engine._state.intents["L-0001"].state == now_is
+    return stage, intent
 
-    refusal = stage.engine.objection(CancelAsked(stage.now, "L-0001", "operator", "too dear"))
+
+def _cancel_by_hand(stage):
+    ask = CancelAsked(stage.now, "L-0001", "operator", "too dear")
+    refusal = stage.engine.objection(ask)
+    stage.handle(ask)
+    return refusal
+
+
+@every_row("now_is", ["UNKNOWN", "FRESH", "REACHED", "AMBIGUOUS"])
+def test_a_cancel_of_an_order_that_may_be_at_the_broker_is_kept_and_journalled(now_is):
+    stage, _ = _in_question(now_is)
+
+    refusal, again = _cancel_by_hand(stage), _cancel_by_hand(stage)
+
+    assert (refusal, again) == (None, None)
+    wishes = [each for each in stage.all(Decision) if each.code == "CANCEL"]
+    assert [(each.verdict, each.request_id, each.why) for each in wishes] == [
+        (Verdict.PASSED, "L-0001", "too dear")
+    ]
+    assert stage.all(CancelOrder) == []
+    assert stage.last(Note).text == (
+        "L-0001 is to be cancelled, asked by operator: it is not known whether it is at the broker,"
+        " so as soon as it shows up there"
+    )
+
+
+@every_row("now_is", ["UNKNOWN", "REACHED"])
+def test_a_kept_cancel_leaves_as_soon_as_the_order_is_seen(now_is):
+    stage, intent = _in_question(now_is)
+    _cancel_by_hand(stage)
+
+    stage.after(1).book(report_of(intent, "ORD7"))
+    stage.row(report_of(intent, "ORD7"), "ORD7")
+
+    assert [each.order_id for each in stage.all(CancelOrder)] == ["ORD7"]
+
+
+@every_row("now_is", ["FRESH", "AMBIGUOUS"])
+def test_a_kept_cancel_waits_for_a_persons_word_on_rows_that_may_be_anothers(now_is):
+    stage, intent = _in_question(now_is)
+    _cancel_by_hand(stage)
+    rows = report_of(intent, "ORD1"), report_of(intent, "ORD2")
+    for _ in range(6):
+        stage.after(5).book(*rows)
+    untouched = stage.all(CancelOrder)
+
+    _say(stage, "ORD2")
+    stage.row(report_of(intent, "ORD2"), "ORD2")
+
+    assert untouched == []
+    assert [each.order_id for each in stage.all(CancelOrder)] == ["ORD2"]
+
+
+def test_a_kept_cancel_is_still_wanted_after_a_restart():
+    _, intent = _in_question("REACHED")
+    stored = StoredIntent(intent, SendState.REACHED, None, attempt_of(intent, START))
+    wanted = {"L-0001": "too dear"}
+
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), cancels=wanted))
+    stage.after(1).book(report_of(intent, "ORD7"))
+    stage.row(report_of(intent, "ORD7"), "ORD7")
+
+    assert [each.order_id for each in stage.all(CancelOrder)] == ["ORD7"]
+
+
+def test_a_kept_cancel_ends_with_an_order_that_was_never_placed():
+    stage, intent = _in_question("REACHED")
+    _cancel_by_hand(stage)
+    _say(stage)
+
+    refusal = _cancel_by_hand(stage)
+    stage.after(1).book(report_of(intent, "ORD7"))
 
     assert refusal is not None
+    assert refusal.text == "L-0001 is settled as never placed"
+    assert stage.all(CancelOrder) == []
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_a_cancel_of_an_order_of_unknown_outcome_of_an_earlier_day_is_refused(is_reached):
+    stage = Stage()
+    _lost(stage, is_reached=is_reached)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    refusal = _cancel_by_hand(stage)
+
     there = "it may be at the broker: look in the broker's app, and cancel it there"
     then = (
         '. Then say which it was: bot order L-0001 --is ORD… --reason "…"; if it is not there: bot '
@@ -390,7 +478,9 @@ def test_a_cancel_of_an_order_that_may_be_at_the_broker_does_not_say_that_there_
     )
     tried = " and still being found out: its nonce is tried for at most 270 s, and the day order"
     tried += " book read"
+    assert refusal is not None
     assert refusal.text == (
         f"L-0001 is of unknown outcome{'' if is_reached else tried}; {there}"
         f"{then if is_reached else ''}"
     )
+    assert stage.all(CancelOrder) == []
