@@ -6,8 +6,8 @@
 Before a DELETE the order's detail row is read, since a DELETE for an ended order is useless. A
 failing read never holds a cancel back: after 2 s a row of the day order book at most 10 s old is
 used, or none. Only what the broker or the exchange would certainly refuse holds it back: no 2FA
-token, a phase without cancels, a fresh row that forbids it. Such a cancel waits for the first
-second in which it may be sent, and reports that.
+token, a phase without cancels. Such a cancel waits for the first second in which it may be sent,
+and reports that. A fresh row that forbids it does so for 30 s; then the broker is asked.
 
 An answer to a DELETE is never a verdict. After five DELETEs a person is told, and they continue.
 """
@@ -32,6 +32,7 @@ from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
 from bot.engine.orders import answers, cancel_requests
 from bot.engine.orders.order_words import cancel_facts, cancel_name, cancel_sentence
+from bot.engine.settings import LONG_AGO
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage, Hindrance, TrackedCancel, TrackedOrder
 
@@ -42,8 +43,8 @@ LOOKS_MAX: Final = 5
 ROW_AGE_MAX: Final = timedelta(seconds=10)
 """An older row does not say whether an order may be cancelled."""
 STUCK_EVERY: Final = timedelta(seconds=30)
-"""Between two DELETEs once a person has been told; also how long our guess from a state holds one
-back.
+"""Between two DELETEs once a person has been told; also how long a row holds one back, by its flag
+or its state.
 """
 NOT_SENT_MAX: Final = timedelta(seconds=5)
 """Between two tries while none can be sent: the longest delay after the quota reopens."""
@@ -140,6 +141,7 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
         cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.FORBIDDEN
         cancel.detail, cancel.waits = row.broker_status or "?", cancel.waits + 1
         _wait(state, cancel)
+        cancel.due = min(cancel.due, _forbidden_until(state, cancel))
     else:
         cancel.stage, cancel.sent_at = CancelStage.SENT, state.now
         cancel.due = state.now + 2 * state.settings.read_patience
@@ -164,17 +166,23 @@ def _legal_at(state: State, order: TrackedOrder) -> datetime:
 
 
 def _is_forbidden(state: State, cancel: TrackedCancel) -> bool:
-    """Return whether a current row says that the order cannot be cancelled.
+    """Return whether a current row says that the order cannot be cancelled, and has not said so for
+    long.
+    """
+    return _has_row(state, cancel) and state.now < _forbidden_until(state, cancel)
 
-    Its own flag takes precedence over a guess from its state, which holds nothing back for long.
+
+def _forbidden_until(state: State, cancel: TrackedCancel) -> datetime:
+    """Return until when the order's last row holds the cancel back: by its own flag, which takes
+    precedence, or by a guess from its state. While a cancel or a change is under way that begins
+    anew with each DELETE.
     """
     order = state.orders[cancel.order_id]
-    if not _has_row(state, cancel):
-        return False
-    if order.may_cancel is not None:
-        return not order.may_cancel
     is_changing = order.row.state in _NOT_CANCELLABLE and order.change is None
-    return is_changing and state.now < max(cancel.since, cancel.sent_at) + STUCK_EVERY
+    if order.may_cancel or not (is_changing or order.may_cancel is False):
+        return LONG_AGO
+    begun = max(cancel.since, cancel.sent_at) if is_changing else cancel.since
+    return begun + STUCK_EVERY
 
 
 def _has_row(state: State, cancel: TrackedCancel) -> bool:

@@ -21,6 +21,7 @@ from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import OrderPlan
 from bot.engine.orders import cancels
 from bot.engine.orders.cancels import LOOKS_MAX
+from bot.engine.settings import EngineSettings
 from bot.engine.tracked import Hindrance
 from tests.engine.orders.test_held import Pair
 from tests.engine.stage import ACCOUNT, PLAN, START, Stage, report_of, result_of
@@ -28,12 +29,13 @@ from tests.rows import every_row
 
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=3)))
 WHY = "expire 3m"
+REFUSAL = Refused("400", "no", 400)
 NOON = START.replace(hour=5, minute=0)
 """12:00 local."""
 
 
-def _expired():
-    stage = Stage(EXPIRING)
+def _expired(settings=None):
+    stage = Stage(EXPIRING, settings=settings)
     intent = stage.working(500, 27_050)
     stage.after(90).book(report_of(intent, executed=200))
     stage.pass_time(90)
@@ -378,25 +380,72 @@ def test_a_cancel_that_was_not_sent_spends_no_more_of_the_quota_on_rows():
     assert (len(stage.new(CancelOrder)), stage.new(ReadOrder)) == (1, [])
 
 
-def test_a_row_that_says_no_is_looked_at_again_and_is_no_try():
-    stage, intent = _expired()
-    no, looks = report_of(intent, executed=200, may_cancel=False), 0
-    for _ in range(600):
+def _refused_for(stage, row, seconds, outcome=REFUSAL):
+    """Return how many rows were looked at, and the seconds at which DELETEs left."""
+    looks, sent_s = 0, []
+    for second in range(seconds):
         if stage.new(ReadOrderToCancel):
             looks += 1
-            stage.row(no)
+            stage.row(row)
+        if stage.new(CancelOrder):
+            sent_s.append(second)
+            stage.handle(CancelAnswered(stage.now, "ORD1", outcome, None))
+            stage.row(row)
         stage.pass_time(1)
+    return looks, sent_s
 
-    assert stage.all(CancelOrder) == []
-    assert 20 <= looks <= 30
+
+def test_a_row_that_says_no_is_looked_at_again_and_is_no_try():
+    stage, intent = _expired()
+    no = report_of(intent, executed=200, may_cancel=False)
+
+    looks, sent_s = _refused_for(stage, no, 30)
+
+    assert (looks, sent_s) == (5, [])
+    assert stage.engine.status().cancels[0].tries == 0
     [told] = stage.engine.status().alerts
     assert "(expire 3m): the broker's row says that it can't be cancelled now (status SENT)" in told
     assert [one.numbers["alert"] for one in _alerts(stage)] == ["CANCEL_LATE"]
 
 
+def test_a_row_that_goes_on_saying_no_holds_a_cancel_back_for_half_a_minute_only():
+    stage, intent = _expired()
+    no = report_of(intent, executed=200, may_cancel=False)
+
+    _, sent_s = _refused_for(stage, no, 150)
+
+    assert sent_s == [30, 31, 33, 37, 45, 60, 90, 120]
+    assert [one.numbers["alert"] for one in _alerts(stage)] == ["CANCEL_LATE", "CANCEL_STUCK"]
+
+
+def test_a_row_that_shows_a_cancel_under_way_is_given_half_a_minute_after_each():
+    stage, intent = _expired()
+    row = report_of(intent, executed=200, state=OrderState.PENDING_CANCEL, may_cancel=False)
+
+    _, sent_s = _refused_for(stage, row, 100)
+
+    assert sent_s == [30, 60, 90]
+
+
+def test_after_the_exchanges_own_ban_a_row_that_says_no_has_half_a_minute_again():
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+    stage.now = NOON
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
+    no = report_of(intent, may_cancel=False)
+
+    at_lunch = _refused_for(stage, no, 60)
+    stage.now = NOON.replace(hour=6)
+    stage.pass_time(0)
+    _, sent_s = _refused_for(stage, no, 40)
+
+    assert at_lunch == (0, [])
+    assert sent_s == [30, 31, 33, 37]
+
+
 def test_a_day_order_book_that_says_no_more_lets_the_cancel_go_at_once():
     stage, intent = _expired()
-    for _ in range(100):
+    for _ in range(20):
         if stage.new(ReadOrderToCancel):
             stage.row(report_of(intent, executed=200, may_cancel=False))
         stage.pass_time(1)
@@ -419,7 +468,7 @@ def test_a_guess_from_the_state_holds_a_cancel_back_for_half_a_minute_only():
             _answered(stage, intent, Unknown("deadline"))
         stage.pass_time(1)
 
-    assert sent_s == [30, 61, 93]
+    assert sent_s == [30, 60, 90]
 
 
 def test_an_answer_that_never_comes_is_one_try_and_the_next_leaves():
@@ -576,9 +625,9 @@ def test_a_cancel_that_two_deadlines_fall_due_for_is_due_at_both():
 
 
 def test_a_cancel_without_an_answer_counts_as_a_try_and_not_as_a_wait():
-    stage, intent = _expired()
+    stage, intent = _expired(EngineSettings(read_patience=timedelta(seconds=5)))
     stage.row(report_of(intent, executed=200))
-    stage.pass_time(30)
+    stage.pass_time(10)
 
     stage.row(report_of(intent, executed=200, may_cancel=False))
     stage.book(report_of(intent, executed=200, may_cancel=False))

@@ -467,7 +467,7 @@ def test_only_a_cancel_that_is_due_holds_an_entry_back(early_s: float, is_held_b
     stage.after(1).request(lambda s: s.cancel())
     stage.row(report_of(first, may_cancel=False))
     stage.answer(second, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
-    stage.after(60).token()
+    stage.after(20).token()
     stage.row(report_of(first, may_cancel=False))  # looked at again soon
     waiting = stage.engine._state.cancels["ORD1"]
     assert (waiting.stage, waiting.hindrance) == (CancelStage.WANTED, Hindrance.FORBIDDEN)
