@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from bot.cli.telling.orders import CHECKS_SHOWN
+from bot.cli.telling.orders import CHECKS_SHOWN, VERDICT
 from bot.cli.telling.wording import folded, rejection_words
 from bot.domain.local_time import millis_of
 from bot.domain.order import OrderState, SendState, type_word
@@ -35,8 +35,10 @@ _PART: Final = " · "
 """Separates the parts of a row's text."""
 _ARROW: Final = " → "
 _AMEND: Final = "amend "
-_CHANGE_CHECKS: Final = frozenset({"AMEND_ENABLED", "ROW_READ"})
-"""The first check of a change: that changes are on, or that the order's row came in time."""
+_FIRST_CHECKS: Final = {"AMEND_ENABLED": "change", "ROW_READ": "change", "OPEN_ORDER": "cancel"}
+"""By its first check, what was asked. Of a change that is that changes are on, or that the order's
+row came in time; a cancel has no other check.
+"""
 _WRITES: Final = {"POST": "the order", "PUT": "a change", "DELETE": "a cancel"}
 _SENDING: Final[Mapping[SendState, Words]] = {
     **dict.fromkeys((SendState.DENIED, SendState.READY, SendState.SENDING), ("", "")),
@@ -62,12 +64,12 @@ _MOVED: Final[Mapping[OrderState, str]] = {
 def story(events: Sequence[TimelineRow], order: OrderRow, *, limit: int) -> Iterator[str]:
     """Each event on a line, folded if it is wider than `limit`."""
     answer, ids = "", {order.order_id}
-    changes = {row.seq for row in events if row.kind == "checked" and _is_of_change(row)}
+    asks = {row.seq: _asked(row) for row in events if row.kind == "checked"}
     for row in events:
         words = _renamed(row, ids) or _words(row, order, answer)
         if words is not None and row.word == "BLOCKED" and row.kind == "decided":
-            # its code is the refusing check's, where an accepted one has AMEND
-            words = (words[0], f"change to {words[1]}" if row.seq in changes else words[1])
+            # its code is the refusing check's, where an accepted one has AMEND or CANCEL
+            words = _refused(row, words, asks.get(row.seq, ""))
         if row.kind == "answered":
             answer = row.text
         if words is not None:
@@ -195,10 +197,20 @@ def _decided(row: TimelineRow) -> Words | None:
     }[row.word or "FAILED"]
 
 
-def _is_of_change(row: TimelineRow) -> bool:
+def _asked(row: TimelineRow) -> str:
+    """What was asked of an order, by its first check: a change, cancel or verdict; else nothing."""
     parsed = _parsed(row.detail)
     first = parsed[0] if isinstance(parsed, list) and parsed else None
-    return isinstance(first, Mapping) and first.get("code") in _CHANGE_CHECKS
+    code = str(first.get("code")) if isinstance(first, Mapping) else ""
+    return "verdict" if code.startswith(VERDICT) else _FIRST_CHECKS.get(code, "")
+
+
+def _refused(row: TimelineRow, words: Words, asked: str) -> Words:
+    """`change to BUY 500 HPG LIMIT 27,050: by hand`, `verdict refused: I have looked`."""
+    if asked == "change":
+        return words[0], f"change to {words[1]}"
+    why = row.text.split(_PART, 2)[2].replace(_PART, ": ") if asked else ""
+    return (words[0], f"{asked} refused: {why}") if asked else words
 
 
 def _answered(row: TimelineRow, order: OrderRow) -> Words:

@@ -269,6 +269,31 @@ v_orders: Final = _view(
     "seq quantity price executed_quantity executed_amount average_price cancelled_quantity fee tax "
     "is_open",
 )
+
+
+def _is_of_an_ask(code: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether it is the code of a person's refused request about an order: a verdict, a cancel."""
+    return code.startswith("VERDICT_", autoescape=True) | (code == "OPEN_ORDER")
+
+
+def _orders_told() -> sa.Subquery:
+    """Return v_orders with the codes that say what became of an order: a request about it that is
+    refused changes nothing.
+    """
+    code, requests = v_orders.c.code, decisions.c
+    own = (
+        sa.select(requests.code)
+        .where(requests.request_id == v_orders.c.local_id, requests.verdict != "PASSED")
+        .where(~_is_of_an_ask(requests.code))
+        .order_by(requests.seq.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    told = sa.case((_is_of_an_ask(code), own), else_=code).label("code")
+    return sa.select(*(told if each is code else each for each in v_orders.c)).subquery()
+
+
+orders_told: Final = _orders_told()
 v_timeline: Final = _view(
     "v_timeline",
     "time at kind local_id order_id strategy symbol text detail word",

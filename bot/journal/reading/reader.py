@@ -23,7 +23,7 @@ from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text, made, snapshot_of
 from bot.journal.database.engines import reading
 from bot.journal.database.schema import require_schema
-from bot.journal.database.tables import v_decisions, v_orders, v_pnl, v_timeline
+from bot.journal.database.tables import orders_told, v_decisions, v_pnl, v_timeline
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reading.events import stops
 from bot.journal.reading.folding import times_of
@@ -94,10 +94,11 @@ class JournalReader:
         `status` is a word of the column, of our states or of `OrderRow.outcome`, in any case.
         `open_only`: those that may still trade, and those that wait for 2FA (HELD) and may go out.
         """
-        query = _filtered(v_orders, since=since, symbol=symbol, strategy=strategy)
+        view = orders_told
+        query = _filtered(view, since=since, symbol=symbol, strategy=strategy)
         if open_only:
-            is_held = v_orders.c.order_id.is_(None) & (v_orders.c.send_state == SendState.HELD)
-            query = query.where((v_orders.c.is_open == 1) | is_held)
+            is_held = view.c.order_id.is_(None) & (view.c.send_state == SendState.HELD)
+            query = query.where((view.c.is_open == 1) | is_held)
         rows = self._made(OrderRow, query)
         if status is not None:
             word = status.upper()
@@ -293,7 +294,7 @@ class JournalReader:
 
     def summary(self, day: date) -> DaySummary:
         """Return the figures of a trading day."""
-        view, decisions = v_orders, tables.decisions
+        view, decisions = orders_told, tables.decisions
         of_day = sa.select(view).where(view.c.trading_date == day.isoformat())
         orders = self._made(OrderRow, of_day.order_by(view.c.seq))
         start = datetime.combine(day, time(), EXCHANGE_TZ)
@@ -326,7 +327,7 @@ class JournalReader:
 
     def _named(self, reference: str) -> list[OrderRow]:
         """Return candidates, newest first: an exact id takes precedence over a part."""
-        view = v_orders
+        view = orders_told
         newest = sa.select(view).order_by(view.c.seq.desc())
         if reference == LAST:
             return self._made(OrderRow, newest.limit(1))

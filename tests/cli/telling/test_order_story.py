@@ -146,6 +146,22 @@ def test_a_refused_change_is_told_as_a_change(code: str, begins: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(("code", "what"), [("VERDICT_ROW", "verdict"), ("OPEN_ORDER", "cancel")])
+def test_a_refused_verdict_or_cancel_is_told_as_one(code: str, what: str) -> None:
+    detail = json.dumps([{"code": code, "passed": False, "text": "ORD99 is not in the list"}])
+    rows = [
+        row("decided", "BLOCKED", f"BLOCKED {code} · BUY HPG · I looked · in the app"),
+        row("checked", "BLOCKED", f"refused by {code}, check 1", detail=detail),
+    ]
+
+    found = [line.split(maxsplit=2)[2] for line in story(rows, LOST, limit=200)]
+
+    assert found == [
+        f"decided   {what} refused: I looked: in the app",
+        f"checked   refused by {code}: ORD99 is not in the list",
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "word", "text"),
     [

@@ -152,6 +152,31 @@ async def test_a_signal_that_became_too_old_is_expired_whenever_that_was(
     assert not row.is_open
 
 
+async def test_a_refused_verdict_or_cancel_is_not_the_code_of_its_order(db_url: str) -> None:
+    asked = but(LOST.decision, verdict=Verdict.BLOCKED, request_id=LOST.local_id)
+    held = but(HELD.decision, verdict=Verdict.HELD, code="TWO_FACTOR", request_id=HELD.local_id)
+    written: list[list[Entry]] = [
+        [LOST.decision, LOST.recorded],
+        LOST.sending,
+        [LOST.moved(_SEND.SENDING, _SEND.UNKNOWN)],
+        [but(asked, code="VERDICT_ROW")],
+        [but(asked, code="OPEN_ORDER")],
+        [HELD.decision, HELD.recorded],
+        [held],
+        [but(asked, code="VERDICT_OPEN", request_id=HELD.local_id)],
+    ]
+    journal = Journal.open(db_url)
+    for entries in written:
+        await journal.write(entries)
+    await journal.close()
+
+    with JournalReader(db_url) as opened:
+        listed = {row.id: row.code for row in opened.orders()}
+        codes = listed, opened.order(LOST.local_id).code, opened.order("last").code
+
+    assert codes == ({LOST.local_id: None, HELD.local_id: "TWO_FACTOR"}, None, "TWO_FACTOR")
+
+
 def test_a_row_says_all_of_an_order(reader: JournalReader) -> None:
     row = reader.order("ORD10000003")
 
