@@ -149,6 +149,11 @@ class Chains:
         chain = self._of.get(first)
         return chain.also_open if chain is not None else 0
 
+    def current(self, first: str) -> str:
+        """Return the id by which the broker knows an order now."""
+        chain = self._of.get(first)
+        return chain.current if chain is not None else first
+
     def ids(self, first: str) -> Sequence[str]:
         """Return every id of an order, oldest first."""
         chain = self._of.get(first)

@@ -145,7 +145,8 @@ class TrackedAmend(Watched):
     `old` is the value in the row that was read before the PUT. Rows requested before `since` do not
     count; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
     `renamed_until` when the row of a new id can no longer be late. `keeps_id`: it is known under
-    which id the order continues. `attempt_id` names its PUT, once it has a result.
+    which id the order continues. `attempt_id` names its PUT, once it has a result. `is_unanswered`:
+    no answer proved anything, and `code` says why.
     """
 
     WATCHED = frozenset({"stage"})
@@ -160,6 +161,7 @@ class TrackedAmend(Watched):
     renamed_until: datetime | None = None
     is_refused: bool = False
     keeps_id: bool = False
+    is_unanswered: bool = False
     attempt_id: str = ""
     code: str = ""
     verdict: AmendVerdict | None = None

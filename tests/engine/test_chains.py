@@ -95,7 +95,8 @@ def test_the_order_under_its_new_id_is_ours_and_its_amendment_done():
     assert stage.new(ReadOrder) == [ReadOrder("ORD1-1", "after amend")]
     stage.row(new, "ORD1-1")
 
-    assert stage.engine.status().amends[-1].verdict == AmendVerdict.DONE
+    amend = stage.engine.status().amends[-1]
+    assert (amend.verdict, amend.text) == (AmendVerdict.DONE, "done, and its id is now ORD1-1")
     assert _orders(stage) == {"ORD1"}
     assert stage.entries_of_order().price == 26_900
     assert stage.entries_of_order().state is OrderState.ACCEPTED

@@ -70,8 +70,10 @@ def command(
                 print_json(amend)
             else:
                 change = f"{amend.text('field')} {amend.whole('old'):,} to {amend.whole('new'):,}"
-                result = f"{change}: {verdict} · {amend.text('text')}"
-                write_line(f"{which_bot(invocation)}: {order_id} {result}")
+                # The text of one that is done begins so; the others' say only why not.
+                text = amend.text("text")
+                result = text if text.startswith("done") else f"{verdict} · {text}"
+                write_line(f"{which_bot(invocation)}: {order_id} {change}: {result}")
             lacks_token = amend.text("code").startswith(_NO_TOKEN)
             return ExitCode.NEEDS_2FA if lacks_token else _EXIT_CODES[verdict]
         sleep(LOOK_AT_ORDERS_EVERY_S)

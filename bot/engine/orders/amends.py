@@ -116,7 +116,9 @@ def on_row(state: State, order_id: str, report: OrderReport) -> None:
     if amend.stage is not AmendStage.CONFIRMING or not is_new or is_pending:
         return
     if value == amend.new:
-        _end(state, amend, order, AmendVerdict.DONE, "done")
+        now_is = state.chains.current(order_id)
+        text = "done" if now_is == order_id else f"done, and its id is now {now_is}"
+        _end(state, amend, order, AmendVerdict.DONE, text)
     elif value != amend.old:
         _end(state, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
     elif amend.is_refused:
@@ -198,7 +200,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
         case Refused(code, reason):
             amend.code = f"{code} {reason}".strip()
         case other:
-            amend.code = other.reason
+            amend.code, amend.is_unanswered = other.reason, isinstance(other, Unknown)
             if isinstance(other, Unknown) and event.finished is not None:
                 amend.attempt_id = event.finished.attempt_id
                 state.command(BurnNonce(amend.attempt_id))
@@ -261,7 +263,8 @@ def _end(
     state: State, amend: TrackedAmend, order: TrackedOrder, verdict: AmendVerdict, text: str
 ) -> None:
     """Record the result, and let the order work on."""
-    code, row = f" ({amend.code})" if amend.code else "", order.row
+    is_settled = amend.is_unanswered and verdict is AmendVerdict.DONE  # what no answer proved
+    code, row = f" ({amend.code})" if amend.code and not is_settled else "", order.row
     amend.stage, amend.verdict, amend.text = AmendStage.OVER, verdict, f"{text}{code}"
     if amend.is_of_price and verdict is AmendVerdict.DONE:
         order.asked = (amend.new,)
@@ -277,7 +280,7 @@ def _end(
         order.poll = state.first_poll()
     if verdict is not AmendVerdict.ENDED:
         matching.settle_successors(state, order)
-    if verdict is AmendVerdict.DONE and not code:
+    if verdict is AmendVerdict.DONE and not amend.code:
         return  # the order's own row says everything
     change: Numbers = {"old": amend.old, "new": amend.new, "verdict": verdict, "code": amend.code}
     if verdict is AmendVerdict.DIFFERS:

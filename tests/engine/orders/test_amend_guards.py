@@ -281,6 +281,18 @@ def test_each_amendment_and_its_verdict_are_counted_once() -> None:
     assert asked == {"amends_asked": 1, "amend_refused": 1, "amends_blocked": 1}
 
 
+def test_an_answer_that_proved_nothing_is_no_part_of_what_a_row_shows_as_done() -> None:
+    stage, intent = _asked()
+    row = report_of(intent)
+    stage.row(row)
+    stage.handle(AmendAnswered(stage.now, "ORD1", Unknown("the answer is too long"), None))
+
+    stage.after(1).row(replace(row, price=26_900))
+
+    amend = stage.engine.status().amends[-1]
+    assert (amend.verdict, amend.text) == ("DONE", "done")
+
+
 @pytest.mark.parametrize("code", [None, "-701111"])
 def test_a_change_that_was_done_is_noted_only_with_what_the_broker_said_beside(
     code: str | None,
@@ -379,7 +391,7 @@ def test_an_order_that_ends_at_the_new_value_shows_that_its_change_was_done() ->
     stage.book(replace(full, state=_S.FILLED, status="MATCHED_ALL"))
 
     amend = stage.engine.status().amends[-1]
-    assert (amend.verdict, amend.text) == (AmendVerdict.DONE, "the order ended: FILLED (lost)")
+    assert (amend.verdict, amend.text) == (AmendVerdict.DONE, "the order ended: FILLED")
 
 
 def test_a_row_without_a_verdict_is_asked_for_at_growing_intervals() -> None:
