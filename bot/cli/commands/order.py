@@ -5,20 +5,28 @@ bot accepts or refuses that, and journals it with what was known.
 """
 
 import sys
+from time import sleep
+from typing import Final
 
 import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import find_order, order_fields, reason_of, rest_of, status_of
-from bot.cli.operating import OPERATOR, wait_until
+from bot.cli.operating import LOOK_EVERY_S, OPERATOR, SETTLE_S, wait_until
 from bot.cli.options import reason_option
 from bot.cli.rows import fields_of, paper_line
 from bot.cli.show import confirm, print_json, print_lines, width, write_line
 from bot.cli.target import ask_bot, open_journal, running_status, which_bot
 from bot.cli.telling.order_story import raw_story, story
 from bot.cli.telling.wording import order_in
+from bot.clock import monotonic_s
 from bot.domain.account import masked_account
 from bot.domain.local_time import day_and_clock_of
+from bot.domain.order import SendState
+
+_IN_QUESTION: Final = frozenset(
+    {SendState.UNKNOWN, SendState.FRESH, SendState.REACHED, SendState.AMBIGUOUS}
+)
 
 
 @define_command("order", example="bot order last --timeline")
@@ -103,8 +111,13 @@ def _give_verdict(
         request = {"intent_id": name, "order_id": order_id, "reason": reason, "by": OPERATOR}
         ask_bot(invocation, "verdict", **request)
         wait_until(invocation, lambda now: name not in now.words("unknown"))
-        row = reader.order(name)
+        # The bot commits a moment later what it says already.
+        deadline = monotonic_s() + SETTLE_S
+        while (row := reader.order(name)).send_state in _IN_QUESTION and monotonic_s() < deadline:
+            sleep(LOOK_EVERY_S)
     if invocation.json:
         print_json(order_fields(row))
         return
-    write_line(f"{which_bot(invocation)}: {name} {told}: {status_of(row)}")
+    is_late = row.send_state in _IN_QUESTION
+    now_is = "accepted, but not in the journal yet" if is_late else status_of(row)
+    write_line(f"{which_bot(invocation)}: {name} {told}: {now_is}")
