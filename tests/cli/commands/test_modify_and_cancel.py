@@ -79,7 +79,7 @@ def test_a_changed_price_is_exit_code_0(hand: HandBot) -> None:
     ran = hand.call("modify", "L-0001", "--limit", "26100")
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
-    assert "price 26,000 to 26,100: DONE" in ran.out
+    assert ran.out.endswith("price 26,000 to 26,100: done\n")
     [row] = json.loads(hand.call("orders", "--json").out)["orders"]
     assert row["price"] == 26_100
 
