@@ -29,7 +29,7 @@ from bot.domain.order import (
     type_word,
 )
 from bot.engine import flatten
-from bot.engine.orders import cancel_requests, matching, orders, unknown, unseen
+from bot.engine.orders import cancel_requests, held, matching, orders, unknown, unseen
 from bot.engine.orders.order_words import (
     SEND_WORDS,
     if_absent,
@@ -77,12 +77,14 @@ def on_cancel_asked(state: State, event: CancelAsked) -> None:
     elif event.order_id is None:
         for each in (*state.pending_intents(), *_intents_of(state, *state.open_orders())):
             flatten.leave_out(state, each.intent, event.by)
+        held.take_back(state, event)
         cancel_requests.request_all(state, event.reason)
         text, numbers = f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
         state.note("CANCEL", text, numbers)
     elif order is None:
         tracked = state.intents[event.order_id]
         flatten.leave_out(state, tracked.intent, event.by)
+        held.take_back(state, event, tracked)
         cancel_requests.request_on_its_way(state, tracked, event.reason)
         text = f"{tracked.name} is to be cancelled, asked by {event.by}"
         if tracked.state in unknown.OPEN_QUESTIONS:
@@ -132,7 +134,7 @@ def objection(state: State, ask: AmendAsked | CancelAsked | VerdictAsked) -> Che
     """Return why a request would be refused now, None if it would be accepted; nothing changes.
 
     A cancel of all open orders is always accepted, and that of one that may be, or come to be, at
-    the broker.
+    the broker, or waits for a token.
     """
     if isinstance(ask, VerdictAsked):
         return next((one for one in _verdict_checks(state, ask) if not one.passed), None)
@@ -152,9 +154,11 @@ def find_order(state: State, name: str) -> TrackedOrder | None:
 
 
 def _is_on_its_way(state: State, name: str) -> bool:
-    """Return whether it is on its way, or of unknown outcome: then it may show up yet, today."""
+    """Return whether it is on its way, waits for a token, or is of unknown outcome: then it may
+    show up yet, today.
+    """
     tracked = state.intents.get(name)
-    if tracked is None or not tracked.reserves_in_full:
+    if tracked is None or not (tracked.reserves_in_full or tracked.state is SendState.HELD):
         return False
     return tracked.intent.trading_date == state.trading_date
 

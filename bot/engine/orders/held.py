@@ -17,6 +17,7 @@ from bot.domain.local_time import minute_of
 from bot.domain.message import (
     TwoFactorReady,
 )
+from bot.domain.operations import CancelAsked
 from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import gate, requests, two_factor
 from bot.engine.orders import cancels
@@ -165,20 +166,28 @@ def expire_held(
     at_once: str | None = None,
     code: str = HELD_TOO_LONG,
     strategy: str | None = None,
+    only: TrackedIntent | None = None,
 ) -> None:
-    """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`;
-    the decision has the `code` of what ended the wait.
+    """Give up the held orders whose time is over, or all (of a strategy, or `only` one) for a
+    reason `at_once`; the decision has the `code` of what ended the wait.
     """
     for tracked in held_orders(state):
         intent = tracked.intent
         is_due = at_once is not None or _is_over(state, tracked)
-        if strategy not in {None, intent.strategy} or not is_due:
+        is_meant = strategy in {None, intent.strategy} and only in (None, tracked)
+        if not (is_meant and is_due):
             continue
         owner = state.strategies.get(intent.strategy)
         hold = owner.plan.hold_2fa if owner else None
         seconds = round(hold.total_seconds()) if hold else 0
         length = f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
         give_up(state, tracked, Change(code, at_once or f"no 2FA within {length}", {}))
+
+
+def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None) -> None:
+    """A person cancels what is held, or `only` one: none of it is requested again."""
+    reason = f"cancelled by {ask.by}{f': {ask.reason}' if ask.reason else ''}"
+    expire_held(state, at_once=reason, code="CANCEL", only=only)
 
 
 @dataclass(frozen=True, slots=True)

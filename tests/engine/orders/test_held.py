@@ -16,7 +16,7 @@ from bot.domain.message import (
     TimerFired,
     TradingDayStarted,
 )
-from bot.domain.operations import Action, OperatorActed
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import Intent, OrderState
 from bot.domain.outcome import Refused
 from bot.domain.plan import Wake
@@ -269,6 +269,22 @@ def test_a_cancel_of_the_strategy_leaves_a_held_exit() -> None:
     assert given_up(stage) == []
 
 
+@pytest.mark.parametrize("order_id", ["L-0001", None], ids=["by its id", "all"])
+@pytest.mark.parametrize("is_exit", [False, True])
+def test_a_person_s_cancel_ends_what_is_held_and_no_token_brings_it_back(
+    order_id: str | None, *, is_exit: bool
+) -> None:
+    stage = held_sale(200, 100) if is_exit else held_stage()
+
+    stage.handle(CancelAsked(stage.now, order_id, "ann", "I have sold in the app"))
+
+    assert given_up(stage) == [("CANCEL", "cancelled by ann: I have sold in the app")]
+    stage.after(5).quote()
+    stage.token()
+    assert follows(stage) == [None]
+    assert not stage.engine.status().unknown
+
+
 class Pair(Stage):
     """Two strategies in one symbol, so that one's order is cancelled while the other's waits.
 
@@ -328,6 +344,22 @@ def test_exits_go_before_entries() -> None:
     stage.token()
 
     assert follows(stage) == [None, None, "L-0002", "L-0001"]
+
+
+def test_a_person_s_cancel_of_one_leaves_the_others_held() -> None:
+    stage = Pair()
+    first = stage.buy(100, 26_900)
+    stage.other(lambda s: s.buy(100, limit=26_850, why="as asked"))
+    second = stage.last(PlaceOrder).intent
+    stage.block_for_token(first)
+    stage.block_for_token(second)
+
+    stage.handle(CancelAsked(stage.now, first.intent_id, "ann", ""))
+
+    assert given_up(stage) == [("CANCEL", "cancelled by ann")]
+    stage.after(5).quote()
+    stage.token()
+    assert follows(stage) == [None, None, second.intent_id]
 
 
 def test_a_held_order_that_is_given_up_counts_as_missed() -> None:
