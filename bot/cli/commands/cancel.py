@@ -73,7 +73,9 @@ def command(
     running = running_status(invocation)
     if is_all:
         ask_bot(invocation, "cancel", all=True, reason=reason, by=OPERATOR)
-        named = wanted = [*dict.fromkeys(_open(running).values()), *running.words("unknown")]
+        held = [row.text("intent_id") for row in running.each("held")]
+        open_ids = dict.fromkeys(_open(running).values())
+        named = wanted = [*open_ids, *running.words("unknown"), *held]
         _print_which(invocation, len(named))
     else:
         named = _named(invocation, running, references)

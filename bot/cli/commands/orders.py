@@ -164,7 +164,9 @@ def rest_of(row: OrderRow) -> str:
 
 
 def ended_words(row: OrderRow) -> str:
-    """`ORD3 CANCELLED: 200 filled, 300 cancelled`."""
+    """`ORD3 CANCELLED: 200 filled, 300 cancelled`, `L-0007 not sent: cancelled by ann`."""
+    if row.order_id is None and row.outcome == "expired":
+        return f"{row.id} {reason_of(row)}"
     filled, cancelled = row.executed_quantity, row.cancelled_quantity
     quantities = f"{filled:,} filled, {cancelled:,} cancelled"
     if not filled:
