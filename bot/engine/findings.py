@@ -35,6 +35,7 @@ AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
 TRADING: Final = AUCTIONS | {Phase.PROGRESS, Phase.POST_SESSION}
 """Phases in which an answer has to be from today: orders are taken."""
 OTHER_DAY: Final = "OTHER_DAY"
+DAY_RANGE: Final = "DAY_RANGE"
 _OF_TODAY: Final = timedelta(hours=2)
 """Nothing trades before 09:00, so an answer no older than this is from the same day."""
 
@@ -51,6 +52,8 @@ def of_quote(
 ) -> Iterator[Finding]:
     """Yield what is wrong with a quote, the most obvious first."""
     last, reference, known, frame = quote.last, quote.reference, belief.price, belief.frame
+    if quote.exchange is not instrument.exchange:
+        yield _elsewhere(quote.exchange, instrument.exchange)
     if quote.updated_at is not None:
         yield from _of_time(rules, belief.quotes, phase, at, quote.updated_at)
     if not 0 <= quote.volume <= belief.volume_max:
@@ -58,7 +61,7 @@ def of_quote(
     if known is None and belief.is_asked:
         if not rules.rulebook.statuses.is_first_day(instrument.status):
             yield _unconfirmed(last)
-    elif known is not None and (last > known * JUMP_MAX or last * JUMP_MAX < known):
+    elif known is not None and _is_jump(last, known):
         yield _jump(last, known)
     if reference is None:
         frame = frame or _frame_of_close(rules, belief, instrument, at)
@@ -74,6 +77,7 @@ def of_quote(
             yield from _of_price(frame, last)
     if (floor is not None and last < floor) or (ceiling is not None and last > ceiling):
         yield _outside(last, floor, ceiling, "its own band")
+    yield from _of_day(frame, known, phase, quote)
 
 
 def of_depth(
@@ -104,7 +108,7 @@ def of_depth(
             if price not in frame.known:
                 yield from _of_price(frame, price)
         elif known is not None:
-            if price > known * JUMP_MAX or price * JUMP_MAX < known:
+            if _is_jump(price, known):
                 yield _jump(price, known)
         elif belief.is_asked:
             yield _unconfirmed(price)
@@ -158,31 +162,69 @@ def _of_reference(
         yield Finding("REFERENCE", text, {"reference": reference, "close": close, "percent": width})
 
 
-def _of_price(frame: Frame, price: int) -> Iterator[Finding]:
+def _of_day(
+    frame: Frame | None, known: int | None, phase: PhaseSeen, quote: Quote
+) -> Iterator[Finding]:
+    """Check the day's open, high and low as the last price is; none is there before a trade.
+
+    They have a kind of their own: whoever accepts them has not accepted a last price like them.
+    Without a band they may be far from one of the last trusted price and the reference, not both.
+    """
+    if phase.phase is Phase.CLOSED:
+        return  # before the opening they may be of the day before
+    high, low, floor, ceiling = quote.high, quote.low, quote.floor, quote.ceiling
+    if high and low and low > high:
+        text = f"a low of the day of {low:,} above its high of {high:,}"
+        yield Finding(DAY_RANGE, text, {"low": low, "high": high})
+    bases = [each for each in (known, quote.reference) if each]
+    for name, price in (("an open", quote.open), ("a high", high), ("a low", low)):
+        if not price:
+            continue
+        what, found = f"{name} of the day", list[Finding]()
+        if frame is not None:
+            if price not in frame.known:
+                found += _of_price(frame, price, what)
+        elif bases and all(_is_jump(price, each) for each in bases):
+            found.append(_jump(price, bases[0], what))
+        if (floor is not None and price < floor) or (ceiling is not None and price > ceiling):
+            found.append(_outside(price, floor, ceiling, "its own band", what))
+        for each in found:
+            yield replace(each, kind=DAY_RANGE)
+
+
+def _of_price(frame: Frame, price: int, what: str = "a price") -> Iterator[Finding]:
     """Check that a price is on the grid, within our computed bands; prices that pass are
     remembered. A reference may be off the grid: before the first trade it is the last price.
     """
+    floor, ceiling = frame.band.floor, frame.band.ceiling
     if not frame.band.holds(price):
-        yield _outside(price, frame.band.floor, frame.band.ceiling, f"the band {frame.basis}")
+        yield _outside(price, floor, ceiling, f"the band {frame.basis}", what)
     elif frame.of_close is not None and not frame.of_close.holds(price):
-        yield _off_close(frame.of_close, price, frame.reference)
+        yield _off_close(frame.of_close, price, frame.reference, what)
     elif price != frame.reference and not frame.grid.is_on_grid(price):
         tick = frame.grid.tick_at(price)
-        text = f"a price of {price:,} off the tick of {tick:,}"
+        text = f"{what} of {price:,} off the tick of {tick:,}"
         yield Finding("OFF_TICK", text, {"price": price, "tick": tick})
     else:
         frame.known.add(price)
 
 
-def _outside(price: int, floor: int | None, ceiling: int | None, what: str) -> Finding:
-    text = f"a price of {price:,} outside {what}, {_or_none(floor)} to {_or_none(ceiling)}"
+def _elsewhere(said: Exchange, listed: Exchange) -> Finding:
+    text = f"it is of {said}, and {listed} in the list of today, which a start reads anew"
+    return Finding("EXCHANGE", text, {"exchange": said, "listed": listed})
+
+
+def _outside(
+    price: int, floor: int | None, ceiling: int | None, band: str, what: str = "a price"
+) -> Finding:
+    text = f"{what} of {price:,} outside {band}, {_or_none(floor)} to {_or_none(ceiling)}"
     return Finding("OUT_OF_BAND", text, {"price": price, "floor": floor, "ceiling": ceiling})
 
 
-def _off_close(frame: Frame, price: int, reference: int) -> Finding:
+def _off_close(frame: Frame, price: int, reference: int, what: str) -> Finding:
     close, floor, ceiling = frame.reference, frame.band.floor, frame.band.ceiling
     quoted = "" if reference == close else f" (its reference is {reference:,})"
-    text = f"a price of {price:,}{quoted} outside {floor:,} to {ceiling:,}, the band of our last"
+    text = f"{what} of {price:,}{quoted} outside {floor:,} to {ceiling:,}, the band of our last"
     text += f" close of {close:,}, without a known ex-date"
     numbers = {"price": price, "close": close, "reference": reference}
     return Finding("OFF_CLOSE", text, {**numbers, "floor": floor, "ceiling": ceiling})
@@ -200,8 +242,12 @@ def _wide(frame: Frame, floor: int | None, ceiling: int | None) -> Finding:
     return Finding("WIDE_BAND", text, numbers)
 
 
-def _jump(price: int, known: int) -> Finding:
-    text = f"a price of {price:,}, more than {JUMP_MAX} times off the last believed {known:,}"
+def _is_jump(price: int, known: int) -> bool:
+    return price > known * JUMP_MAX or price * JUMP_MAX < known
+
+
+def _jump(price: int, known: int, what: str = "a price") -> Finding:
+    text = f"{what} of {price:,}, more than {JUMP_MAX} times off the last believed {known:,}"
     return Finding("JUMP", text, {"price": price, "believed": known})
 
 

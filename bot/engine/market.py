@@ -284,7 +284,7 @@ class Passing:
         return not is_busy and not any(belief.is_held(state, symbol) for symbol in state.beliefs)
 
     def is_plain(self, symbol: str, prices: Collection[int], volume: int) -> bool:
-        """Return whether quotes with these last prices, and at most this volume of the day, are
+        """Return whether quotes with these prices, and at most this volume of the day, are
         trusted. Unclear cases are left to the full judgement.
         """
         state = self._state
@@ -334,7 +334,8 @@ class Passing:
         """
         symbol = quote.symbol
         levels = () if depth is None else (*depth.bids, *depth.asks)
-        prices = {quote.last, *(level.price for level in levels)}
+        of_day = {each for each in (quote.open, quote.high, quote.low) if each}
+        prices = of_day | {quote.last, *(level.price for level in levels)}
         is_held = belief.is_held(self._state, symbol)
         if not is_held and self.is_plain(symbol, prices, quote.volume):
             self.pass_quotes(quote, depth)

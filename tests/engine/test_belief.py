@@ -99,6 +99,16 @@ INSANE_QUOTES: dict[str, tuple[str, Quotes]] = {
         "OFF_CLOSE",
         lambda quote: replace(quote, last=31_000, reference=29_000, ceiling=31_000, floor=27_000),
     ),
+    "a high times 10": ("DAY_RANGE", lambda quote: replace(quote, high=271_000)),
+    "a low of a tenth": ("DAY_RANGE", lambda quote: replace(quote, low=2_690)),
+    "an open times 10": ("DAY_RANGE", lambda quote: replace(quote, open=270_000)),
+    "a high off tick": ("DAY_RANGE", lambda quote: replace(quote, high=27_110)),
+    "a low above the high": ("DAY_RANGE", lambda q: replace(q, high=27_000, low=27_100)),
+    "a high outside the band of our close": (
+        "DAY_RANGE",
+        lambda q: replace(q, reference=28_500, ceiling=30_450, floor=26_550, high=29_000),
+    ),
+    "of another exchange": ("EXCHANGE", lambda quote: replace(quote, exchange=Exchange.HNX)),
     "a negative volume": ("VOLUME", lambda quote: replace(quote, volume=-1)),
     "an absurd volume": ("VOLUME", lambda quote: replace(quote, volume=10**11)),
     "a thousand times the usual volume": ("VOLUME", lambda q: replace(q, volume=2 * 10**10)),
@@ -110,6 +120,8 @@ WITHOUT_REFERENCE: dict[str, tuple[str, Quotes]] = {
     "without a floor": ("WIDE_BAND", lambda q: replace(q, floor=None, ceiling=33_000)),
     "without a ceiling": ("WIDE_BAND", lambda q: replace(q, floor=20_000, ceiling=None)),
     "outside its own band": ("OUT_OF_BAND", lambda q: replace(q, last=27_000, floor=27_050)),
+    "a high outside the band": ("DAY_RANGE", lambda quote: replace(quote, high=33_000)),
+    "a low outside its own band": ("DAY_RANGE", lambda q: replace(q, low=27_000, floor=27_050)),
     "off tick": ("OFF_TICK", lambda quote: replace(quote, last=27_010)),
 }
 INSANE_DEPTHS: dict[str, tuple[str, Depths]] = {
@@ -225,6 +237,88 @@ def test_on_an_ex_date_without_a_reference_a_quote_is_judged_by_its_own_band():
 
     assert [note.numbers["kind"] for note in alerts(stage)] == ["OUT_OF_BAND"]
     assert "outside its own band, 25,150 to 28,850" in alerts(stage)[0].text
+
+
+@pytest.mark.parametrize("prices", [(None, None, None), (0, 0, 0), (26_900, 28_850, 25_150)])
+def test_a_day_that_has_not_traded_and_one_within_its_band_are_believed(prices):
+    opened, high, low = prices
+    stage = staged()
+
+    show(stage.after(1), replace(QUOTE, open=opened, high=high, low=low))
+
+    assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+def test_what_is_wrong_with_a_days_prices_names_the_number():
+    stage = staged()
+
+    show(stage.after(1), replace(QUOTE, high=271_000))
+    show(stage.after(1), replace(QUOTE, low=27_100, high=27_000))
+
+    texts = stage.engine.status().alerts
+    assert alerts(stage)[0].text.startswith(
+        "HPG: its quote is not believed: a high of the day of 271,000 outside the band by the "
+        "rules, 25,150 to 28,850. "
+    )
+    assert "a low of the day of 27,100 above its high of 27,000 (2 held" in texts[0]
+
+
+def test_before_the_opening_the_prices_of_the_day_before_are_believed():
+    stage = staged()
+    stage.phase(Phase.CLOSED)
+
+    show(stage.after(1), replace(QUOTE, open=24_900, high=27_000, low=24_000))
+
+    assert "HELD_DATA" not in [note.numbers["alert"] for note in alerts(stage)]
+    assert stage.engine._state.quotes["HPG"].quote.low == 24_000
+
+
+def test_a_kind_without_a_band_is_judged_by_its_last_price_and_its_reference():
+    warrant = replace(HPG, kind=InstrumentKind.CW)
+    stage = unshown(replace(CLOSE, price=100))
+    stage.engine._state.instruments["HPG"] = warrant
+    quote = replace(QUOTE, last=110, reference=100, ceiling=None, floor=None)
+    risen = [replace(quote, last=last, high=last, low=90) for last in (110, 500, 2_000)]
+    for each in risen:
+        show(stage.after(1), each)
+    believed = alerts(stage)
+
+    show(stage.after(1), replace(risen[-1], high=20_000))
+
+    assert believed == []
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["DAY_RANGE"]
+
+
+def test_who_accepts_a_days_prices_has_not_accepted_a_last_price_like_them():
+    stage = staged()
+    show(stage.after(1), replace(QUOTE, high=29_000))
+    resumed(stage)
+
+    show(stage.after(1), replace(QUOTE, high=29_000))
+    accepted = ask(stage)
+    show(stage.after(1), replace(QUOTE, last=29_000, high=29_000))
+
+    assert accepted == (Verdict.PASSED, "OK")
+    assert stage.engine._state.quotes["HPG"].quote.last == 27_050
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+
+
+def test_the_list_of_today_says_where_a_symbol_is_traded():
+    stage = staged()
+    moved = replace(QUOTE, exchange=Exchange.HNX)
+    show(stage.after(1), moved)
+    [held] = alerts(stage)
+
+    stage.handle(InstrumentsRead(stage.now, (replace(HPG, exchange=Exchange.HNX),)))
+    for _ in range(3):
+        show(stage.after(1), moved)
+
+    assert held.text.startswith(
+        "HPG: its quote is not believed: it is of HNX, and HOSE in the list of today, which a "
+        "start reads anew. "
+    )
+    assert stage.engine.status().alerts == ()
+    assert stage.engine._state.quotes["HPG"].quote.exchange is Exchange.HNX
 
 
 @pytest.mark.parametrize("name", INSANE_DEPTHS)

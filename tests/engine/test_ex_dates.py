@@ -119,6 +119,7 @@ def test_where_the_ratio_is_not_known_the_bars_of_before_are_left_out() -> None:
 
 def test_the_average_price_that_is_upcoms_reference_is_no_ratio() -> None:
     stage, _ = _stage()
+    stage.handle(InstrumentsRead(stage.now, (replace(HPG, exchange=Exchange.UPCOM),)))
     stage.handle(PhaseChanged(stage.now, Exchange.UPCOM, Phase.PROGRESS))
     stage.handle(_bars(stage, 30_000, 30_000))
 

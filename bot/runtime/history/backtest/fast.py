@@ -188,14 +188,15 @@ class FastGear:
             return self._is_plain
         self._is_plain = False
         for symbol, rows in day.rows.items():
-            if not (prices := set(rows.rows.close)):
+            if not (closes := set(rows.rows.close)):
                 continue
-            listed = self._exchange.listed(symbol)
+            listed, prices = self._exchange.listed(symbol), closes.copy()
+            prices.update(rows.rows.open, rows.rows.high, rows.rows.low)
             # On an ex-date the engine uses a wider band; the quote's own may differ.
             if listed is None or not all(map(listed.market.band.holds, prices)):
                 return False
             if symbol in self._deep:
-                touches = [touch_of(price, listed.market.grid) for price in prices]
+                touches = [touch_of(price, listed.market.grid) for price in closes]
                 prices |= {each for touch in touches for each in touch if each is not None}
             if not self._engine.passing.is_plain(symbol, prices, sum(rows.rows.volume)):
                 return False

@@ -124,6 +124,28 @@ def test_a_price_that_did_not_fall_on_its_ex_date_is_not_believed_in_either_gear
     assert Looker.note[-1] == (27_000, 24_300)
 
 
+class RangeLooker(Strategy):
+    def on_bar(self, _bar: BarView) -> None:
+        assert self.quote is not None
+        self.note.append((self.quote.open, self.quote.high, self.quote.low))
+
+    note: ClassVar[list[tuple[int | None, int | None, int | None]]] = []
+
+
+@pytest.mark.parametrize("prices", [{"open": 40_000}, {"high": 40_000}, {"low": 20_000}])
+@pytest.mark.parametrize("why_slow", [SLOW, ""])
+def test_a_days_price_outside_its_band_is_not_believed_in_either_gear(
+    prices: dict[str, int], why_slow: str
+) -> None:
+    bars = [bar(f"09:{minute}", 27_000, day=day) for day in DAYS[3:5] for minute in (20, 21, 22)]
+    bars[4] = replace(bars[4], **prices)  # type: ignore[arg-type]
+    RangeLooker.note.clear()
+
+    backtest(RangeLooker, bars, first=DAYS[3], why_slow=why_slow)
+
+    assert {price for seen in RangeLooker.note for price in seen if price} == {27_000}
+
+
 class ByQuote(Strategy):
     def on_quote(self, quote: Quote) -> None:
         self.skip(f"{quote.last}")
