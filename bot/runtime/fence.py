@@ -72,6 +72,13 @@ class Fence:
         """Keep a place about to be sent, or an amendment without a trusted answer."""
         self._open[name_of(attempt)] = attempt
 
+    def hold_all(self, attempts: Iterable[AttemptStarted]) -> None:
+        """Keep what the journal has of the market's day. In simulated time `begin` may not have
+        had all of it, as that day is known only once the broker answers.
+        """
+        for attempt in attempts:
+            self.hold(attempt)
+
     def release(self, intent_id: str) -> None:
         """Forget a place that has its answer."""
         self._open.pop(intent_id, None)

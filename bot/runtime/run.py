@@ -183,6 +183,7 @@ class Run:
         self._stack.enter_context(self._controls.on_signals())  # a row of a run always gets its end
         with journal_errors(origin):
             run_id, recovery = await self._record_start(opened)
+        self._fence.hold_all(lost_places(recovery))
         parts = self._assemble(opened, commits, broker, account)
         recorder = begin_recording(parts, loaded, self._files, self._way, self._activity)
         self._stack.callback(recorder.stop)

@@ -126,6 +126,40 @@ async def test_after_a_reboot_the_wall_clock_is_believed_less_its_worst_error(
     assert bool(bench.desk.played.asked) is is_tried
 
 
+@pytest.mark.parametrize(("age_s", "is_tried"), [(268, True), (270, False)])
+async def test_a_wall_clock_that_was_set_back_makes_no_nonce_younger(
+    age_s: float, *, is_tried: bool
+) -> None:
+    bench = Bench(UNUSED)
+    signed_ns = boottime_ns() - round(age_s * 1e9)
+    bench.fence.hold(replace(bench.attempt(), boottime_ns=signed_ns))
+
+    await bench.fence.burn("L-0001")
+
+    [found] = bench.events
+    assert isinstance(found, NonceBurnt)
+    assert (found.resolution is Resolution.FRESH, found.is_proved) == (is_tried, is_tried)
+    assert bool(bench.desk.played.asked) is is_tried
+
+
+async def test_an_answer_that_comes_after_the_window_proves_nothing() -> None:
+    bench = Bench(UNUSED)
+    bench.fence.hold(bench.attempt())
+    slow = bench.desk.broker.writer.burn
+
+    async def burn(nonce: str) -> object:
+        bench.desk.clock.advance_to(START + timedelta(seconds=270))
+        return await slow(nonce)
+
+    bench.desk.broker.writer.burn = burn  # type: ignore[method-assign, assignment]
+
+    await bench.fence.burn("L-0001")
+
+    [found] = bench.events
+    assert isinstance(found, NonceBurnt)
+    assert (found.resolution, found.is_proved) == (Resolution.REACHED, False)
+
+
 async def test_a_start_tries_each_lost_place_before_anything_else_and_tells_when_asked() -> None:
     bench = Bench(UNUSED, USED)
 

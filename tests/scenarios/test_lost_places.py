@@ -87,6 +87,33 @@ async def test_a_restart_goes_on_trying_the_nonce_where_the_last_run_ended(
     assert len(second.broker_orders()) == 1
 
 
+async def test_a_restart_goes_on_trying_the_nonce_of_a_lost_amendment(tmp_path: Path) -> None:
+    put = {"match": {"verb": "PUT", "path": "*/orders/*"}, "point": "accept"}
+    faults = [{**put, "action": {"do": "rst"}}, _no_user_until("09:21:40")]
+    order = {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "10m"}
+    config = write_project(
+        tmp_path,
+        scenario={**QUIET, "faults": faults},
+        strategies=[once(params={"price": 25_200, "shares": 500}, order=order)],
+        risk={"allow_amend": True},
+    )
+    change = {"do": "modify", "order_id": "L-0001", "quantity": 300}
+
+    first = await tell_by_hand(
+        config, Ask(timedelta(seconds=15), change), minutes=1, stop_grace_s=0
+    )
+    second = await tell(config, minutes=3)
+
+    assert first.story.attempts() == [("POST", "L-0001"), ("PUT", "L-0001")]
+    assert _resolutions(first.story) == []
+    assert _resolutions(second) == ["FRESH"]
+
+
+def _resolutions(story: Story) -> list[object]:
+    notes = [note for note in story.shown.all(Note) if note.kind == "AMEND"]
+    return [note.numbers["resolution"] for note in notes if "resolution" in note.numbers]
+
+
 class Heard(InProcessEnvironment):
     """Keeps the nonce of each request, in order; None: it had none."""
 
