@@ -5,7 +5,8 @@ A payload's dataclass or model uses these types and so describes itself; `shaped
 decoder and encoder. Where the wire's name differs from ours, `Field(alias=…)` has it. A number may
 come as a JSON number or as a numeric text. How fractions are rounded is decided here, by kind:
 
-- `Whole`: a price, quantity or id. Documented as whole VND or shares; a fraction is malformed.
+- `Whole`: a price, quantity, id, or the cash that orders go by. Documented as whole VND or shares;
+  a fraction is malformed.
 - `Floored`: an average execution price, seldom whole. Rounded down; money comes from amounts.
 - `Vnd`, `Shares`, `Count`: whole by their nature. A fraction (an average cost, interest, a fee) is
   rounded half up.

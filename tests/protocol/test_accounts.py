@@ -168,6 +168,36 @@ def test_a_portfolio_that_cannot_be_read_whole_is_malformed(rows):
         decode_portfolio(payload({"portfolio": rows}))
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["total", "available", "receiving_right", "receiving_t0", "receiving_t1", "receiving_t2"],
+)
+def test_fewer_than_no_shares_are_malformed(name):
+    row = {"symbol": "FPT", "total": 1, "available": 1, name: -100}
+
+    with pytest.raises(MalformedAnswer, match=f"portfolio.0.{name}"):
+        decode_portfolio(payload({"portfolio": [row]}))
+
+
+def test_fewer_than_no_sellable_shares_are_malformed():
+    with pytest.raises(MalformedAnswer, match="trade"):
+        decode_available_trade(payload({"pp0": -5, "trade": -1}))
+
+
+@pytest.mark.parametrize("name", ["ci_balance", "balance", "td_balance", "secure_amt"])
+def test_a_fraction_of_the_money_that_orders_go_by_is_malformed(name):
+    with pytest.raises(MalformedAnswer, match=name):
+        decode_summary(payload({"ci_balance": 1, "balance": 1, name: Decimal("1.5")}))
+
+
+def test_a_whole_fraction_and_debt_are_money():
+    wire = {"ci_balance": Decimal("-5.0"), "balance": "7.00", "secure_amt": None}
+
+    found = decode_summary(payload(wire))
+
+    assert (found.cash, found.balance, found.secured) == (-5, 7, None)
+
+
 def test_a_summary_is_read_from_numbers_and_texts():
     wire = {"ci_balance": "10", "balance": 30, "net_asset_value": 50.0, "baldefovd": "9.5"}
 

@@ -253,7 +253,13 @@ def test_a_market_phase_comes_back(phase):
     assert decode_market_phase(over_the_wire(MARKET_PHASE, written)) == phase
 
 
-@given(st.builds(AvailableTrade, **dict.fromkeys(AvailableTrade.__dataclass_fields__, money)))
+available_trades = st.builds(
+    AvailableTrade,
+    **{**dict.fromkeys(AvailableTrade.__dataclass_fields__, money), "sellable": counts},
+)
+
+
+@given(available_trades)
 def test_available_trade_comes_back(trade):
     written = encode_available_trade(trade)
 

@@ -48,7 +48,7 @@ class AvailableTrade:
     """
 
     buying_power: Annotated[Whole, Field(alias="pp0")]
-    sellable: Annotated[Whole, Field(alias="trade")]
+    sellable: Annotated[NotNegative, Field(alias="trade")]
     leveraged_power: Annotated[Vnd, Field(alias="ppse")] = 0
     quantity_max: Annotated[Shares, Field(alias="maxqtty")] = 0
     balance: Vnd = 0
@@ -62,12 +62,13 @@ class PortfolioRow:
 
     `total` counts what is available, blocked or pledged, receiving, waiting in sell orders
     (`in_sell_orders`) and being withdrawn. `cost_price` is an average, rounded half up.
-    `reference_price` is the day's reference, `close_price` the latest.
+    `reference_price` is the day's reference, `close_price` the latest. The shares that a holding
+    counts are never fewer than none: there is no short selling.
     """
 
     symbol: Symbol
-    total: Whole
-    available: Whole
+    total: NotNegative
+    available: NotNegative
     sub_account_id: Text = ""
     depository_number: Annotated[Text, Field(alias="custodycd")] = ""
     securities_type: Text = "STOCK"
@@ -75,10 +76,10 @@ class PortfolioRow:
     mortgage: Whole = 0
     depository_mortgage: Annotated[Whole, Field(alias="vsd_mortgage")] = 0
     restricted: Annotated[Whole, Field(alias="restrict")] = 0
-    receiving_right: Whole = 0
-    receiving_t0: Whole = 0
-    receiving_t1: Whole = 0
-    receiving_t2: Whole = 0
+    receiving_right: NotNegative = 0
+    receiving_t0: NotNegative = 0
+    receiving_t1: NotNegative = 0
+    receiving_t2: NotNegative = 0
     sending_t0: Whole = 0
     sending_t1: Whole = 0
     sending_t2: Whole = 0
@@ -117,16 +118,17 @@ class AccountSummary:
 
     `balance` is `cash` and term deposits; `secured` is held for today's buys; `receiving_t1` to
     `t3` is sale money due. For net assets the broker's assets summary is the better source: this
-    one excludes sale money due. None: the broker omitted the field.
+    one excludes sale money due. None: the broker omitted the field. The money that orders go by is
+    whole, and may be owed.
     """
 
-    cash: Annotated[Vnd | None, Field(alias="ci_balance")] = None
-    balance: Vnd | None = None
+    cash: Annotated[Whole | None, Field(alias="ci_balance")] = None
+    balance: Whole | None = None
     net_asset_value: Vnd | None = None
     withdrawable: Annotated[Vnd, Field(alias="baldefovd")] = 0
-    term_deposit: Annotated[Vnd, Field(alias="td_balance")] = 0
+    term_deposit: Annotated[Whole, Field(alias="td_balance")] = 0
     securities: Annotated[Vnd, Field(alias="securities_amt")] = 0
-    secured: Annotated[Vnd | None, Field(alias="secure_amt")] = None
+    secured: Annotated[Whole | None, Field(alias="secure_amt")] = None
     receiving_t1: Vnd = 0
     receiving_t2: Vnd = 0
     receiving_t3: Vnd = 0
