@@ -18,6 +18,7 @@ MODULES: Final = (
         for name in ("breaks", "expected", "ledgers", "rights", "under_way")
     ),
     "bot/protocol/classify.py",
+    "bot/runtime/fence.py",
 )
 JUDGED: Final = ROOT / "tests/mutants.yaml"
 NOTICED: Final = "noticed"

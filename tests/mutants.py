@@ -61,7 +61,7 @@ from tests.mutant_places import (
 
 TESTS: Final = (
     *("tests/engine", "tests/protocol", "tests/scenarios", "tests/faults"),
-    "tests/runtime/test_order_manager.py",
+    *("tests/runtime/test_fence.py", "tests/runtime/test_order_manager.py"),
 )
 WITHOUT_PROCESSES: Final = "not process and not postgres and not wire"
 WORKERS: Final = 2

@@ -20,7 +20,9 @@ from bot.broker.writes import OrderWriter
 from bot.clock import Clock, boot_id, boottime_ns
 from bot.domain.entry import AttemptStarted
 from bot.domain.message import NonceBurnt
+from bot.domain.order import SendState
 from bot.domain.outcome import Resolution
+from bot.domain.recovery import Recovery
 from bot.protocol.classify import classify_burn
 from bot.runtime.activity import Post
 from bot.runtime.reads import Spawn
@@ -41,6 +43,14 @@ def name_of(attempt: AttemptStarted) -> str:
     POST.
     """
     return attempt.intent_id if attempt.verb == "POST" else attempt.attempt_id
+
+
+def lost_places(recovery: Recovery) -> list[AttemptStarted]:
+    """Return the POSTs whose nonces still tell something, and the PUTs without a trusted answer."""
+    asked = {SendState.SENDING, SendState.UNKNOWN, SendState.MATCHED, SendState.AMBIGUOUS}
+    posts = [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
+    puts = [one.attempt for one in recovery.amends if one.outcome in {None, "UNKNOWN"}]
+    return [*posts, *puts]
 
 
 class Fence:

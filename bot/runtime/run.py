@@ -39,6 +39,7 @@ from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer, EarlyHalt, handlers_of, tell_stuck
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon
+from bot.runtime.fence import lost_places
 from bot.runtime.health.onlookers import Onlookers
 from bot.runtime.history.recording.recorder import begin_recording
 from bot.runtime.inbox import Inbox
@@ -69,7 +70,6 @@ from bot.runtime.start.opening import (
     before_this,
     begin_state,
     has_open_work,
-    lost_places,
     open_journal,
     recovered_here,
 )

@@ -11,10 +11,11 @@ from bot.clock import boot_id, boottime_ns, wire_ms
 from bot.domain.entry import AttemptStarted
 from bot.domain.message import Event, NonceBurnt
 from bot.domain.outcome import Resolution
-from bot.runtime.fence import OTHER_BOOT_S, Fence
+from bot.domain.recovery import Recovery, StoredAmend
+from bot.runtime.fence import OTHER_BOOT_S, Fence, lost_places
 from tests.broker.loopback import START
 from tests.broker.played_broker import Desk, Reply, desk
-from tests.engine.stage import attempt_of
+from tests.engine.stage import DAY, attempt_of
 from tests.protocol.samples import INTENT
 
 UNUSED = Reply({"error_code": "0", "result": {"user_id": 7}})
@@ -158,6 +159,19 @@ async def test_an_answer_that_comes_after_the_window_proves_nothing() -> None:
     [found] = bench.events
     assert isinstance(found, NonceBurnt)
     assert (found.resolution, found.is_proved) == (Resolution.REACHED, False)
+
+
+def test_amendments_without_a_trusted_answer_are_fenced_like_places() -> None:
+    put = replace(attempt_of(INTENT, START), verb="PUT")
+    asked = StoredAmend("ORD1", put, None, 27_000, None, 26_900, "operator", "nearer")
+    amends = [
+        replace(asked, attempt=replace(put, attempt_id=f"a-{outcome}"), outcome=outcome)
+        for outcome in (None, "UNKNOWN", "ACCEPTED", "REFUSED", "NOT_SENT")
+    ]
+
+    found = lost_places(Recovery(DAY, amends=tuple(amends)))
+
+    assert [attempt.attempt_id for attempt in found] == ["a-None", "a-UNKNOWN"]
 
 
 async def test_a_start_tries_each_lost_place_before_anything_else_and_tells_when_asked() -> None:

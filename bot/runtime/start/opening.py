@@ -23,11 +23,10 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.places import remember_run
 from bot.domain.entry import (
     CODE_NOTE,
-    AttemptStarted,
     Numbers,
 )
 from bot.domain.local_time import clock_of
-from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.journal.database.engines import is_sqlite
@@ -363,14 +362,6 @@ def has_open_work(recovery: Recovery) -> bool:
     """
     is_open = any(row.intent_id and row.state not in TERMINAL_STATES for row in recovery.orders)
     return is_open or any(stored.state in UNRESOLVED_SENDS for stored in recovery.intents)
-
-
-def lost_places(recovery: Recovery) -> list[AttemptStarted]:
-    """Return the POSTs whose nonces still tell something, and the PUTs without a trusted answer."""
-    asked = {SendState.SENDING, SendState.UNKNOWN, SendState.MATCHED, SendState.AMBIGUOUS}
-    posts = [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
-    puts = [one.attempt for one in recovery.amends if one.outcome in {None, "UNKNOWN"}]
-    return [*posts, *puts]
 
 
 def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Environment) -> Recovery:

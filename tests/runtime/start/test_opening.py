@@ -2,18 +2,15 @@
 in the place of a lost one is told of.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.domain.recovery import Recovery, StoredAmend
 from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
-from bot.runtime.start.opening import begin_state, forgotten, lost_places
-from tests.engine.stage import DAY, START, attempt_of
-from tests.protocol.samples import INTENT
+from bot.runtime.start.opening import begin_state, forgotten
+from tests.engine.stage import START
 from tests.story import once, write_project
 
 URL = "postgresql://bot@127.0.0.1/journal"
@@ -40,19 +37,6 @@ def test_a_broker_inside_one_bot_has_no_standby(tmp_path: Path) -> None:
 
     assert "a standby needs a broker that both bots reach" in said
     assert "broker.base_url" in said
-
-
-def test_amendments_without_a_trusted_answer_are_fenced_like_places() -> None:
-    put = replace(attempt_of(INTENT, START), verb="PUT")
-    asked = StoredAmend("ORD1", put, None, 27_000, None, 26_900, "operator", "nearer")
-    amends = [
-        replace(asked, attempt=replace(put, attempt_id=f"a-{outcome}"), outcome=outcome)
-        for outcome in (None, "UNKNOWN", "ACCEPTED", "REFUSED", "NOT_SENT")
-    ]
-
-    found = lost_places(Recovery(DAY, amends=tuple(amends)))
-
-    assert [attempt.attempt_id for attempt in found] == ["a-None", "a-UNKNOWN"]
 
 
 @pytest.mark.parametrize(
