@@ -10,8 +10,9 @@ import pytest
 from bot.clock import boot_id, boottime_ns, wire_ms
 from bot.domain.entry import AttemptStarted
 from bot.domain.message import Event, NonceBurnt
+from bot.domain.order import SendState
 from bot.domain.outcome import Resolution
-from bot.domain.recovery import Recovery, StoredAmend
+from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
 from bot.runtime.fence import OTHER_BOOT_S, Fence, lost_places
 from tests.broker.loopback import START
 from tests.broker.played_broker import Desk, Reply, desk
@@ -21,6 +22,8 @@ from tests.protocol.samples import INTENT
 UNUSED = Reply({"error_code": "0", "result": {"user_id": 7}})
 USED = Reply({"error_code": "AUTH_NONCE_REUSED", "message": "used"}, 401)
 BROKEN = Reply({"error_code": "500", "message": "no"}, 500)
+PATIENCE_S = 5.0
+"""So long the broken program of a mutation run is waited for."""
 CLOSED = Reply({"error_code": "RATE_LIMIT_EXCEEDED", "message": "too many"}, 429)
 
 
@@ -161,17 +164,23 @@ async def test_an_answer_that_comes_after_the_window_proves_nothing() -> None:
     assert (found.resolution, found.is_proved) == (Resolution.REACHED, False)
 
 
-def test_amendments_without_a_trusted_answer_are_fenced_like_places() -> None:
-    put = replace(attempt_of(INTENT, START), verb="PUT")
+def test_what_a_start_fences_are_places_that_may_arrive_and_amendments_without_an_answer() -> None:
+    post = attempt_of(INTENT, START)
+    intents = [
+        StoredIntent(INTENT, state, None, replace(post, attempt_id=state)) for state in SendState
+    ]
+    put = replace(post, verb="PUT")
     asked = StoredAmend("ORD1", put, None, 27_000, None, 26_900, "operator", "nearer")
     amends = [
-        replace(asked, attempt=replace(put, attempt_id=f"a-{outcome}"), outcome=outcome)
+        replace(asked, attempt=replace(put, attempt_id=f"PUT {outcome}"), outcome=outcome)
         for outcome in (None, "UNKNOWN", "ACCEPTED", "REFUSED", "NOT_SENT")
     ]
+    unsent = StoredIntent(INTENT, SendState.SENDING, None, None)
 
-    found = lost_places(Recovery(DAY, amends=tuple(amends)))
+    found = lost_places(Recovery(DAY, intents=(*intents, unsent), amends=tuple(amends)))
 
-    assert [attempt.attempt_id for attempt in found] == ["a-None", "a-UNKNOWN"]
+    posts = ["SENDING", "UNKNOWN", "MATCHED", "AMBIGUOUS"]
+    assert sorted(each.attempt_id for each in found) == sorted([*posts, "PUT None", "PUT UNKNOWN"])
 
 
 async def test_a_start_tries_each_lost_place_before_anything_else_and_tells_when_asked() -> None:
@@ -211,10 +220,12 @@ async def test_a_stop_ends_the_wait_between_two_tries() -> None:
     bench.desk.waiter.sleep_until = never  # type: ignore[method-assign, assignment]
     bench.fence.hold(bench.attempt())
     task = asyncio.create_task(bench.fence.burn("L-0001"))
-    await asleep.wait()
+    async with asyncio.timeout(PATIENCE_S):
+        await asleep.wait()
 
     bench.fence.stop()
 
     with pytest.raises(asyncio.CancelledError):
-        await task
+        async with asyncio.timeout(PATIENCE_S):
+            await task
     assert bench.events == []
