@@ -106,6 +106,39 @@ async def test_every_try_uses_the_nonce_of_the_place_and_reads() -> None:
     assert asked == {("GET", "nonce-L-0001")}
 
 
+async def test_a_nonce_that_is_asked_about_twice_is_tried_once_and_told_once() -> None:
+    bench = Bench(BROKEN, UNUSED)
+    bench.fence.hold(bench.attempt())
+
+    await asyncio.gather(*[bench.fence.burn("L-0001") for _ in range(2)])
+
+    assert (len(bench.events), len(bench.desk.played.asked)) == (1, 2)
+
+
+async def test_a_nonce_that_is_asked_about_again_is_tried_again() -> None:
+    bench = Bench(UNUSED, USED)
+    bench.fence.hold(bench.attempt())
+
+    for _ in range(2):
+        await bench.fence.burn("L-0001")
+
+    assert len(bench.events) == 2
+
+
+async def test_a_place_that_has_its_answer_is_not_fenced_any_more() -> None:
+    bench = Bench(UNUSED)
+    bench.fence.hold(bench.attempt())
+    bench.fence.release("L-0001")
+
+    await bench.fence.burn("L-0001")
+
+    [found] = bench.events
+    assert isinstance(found, NonceBurnt)
+    assert (found.detail, found.is_proved) == ("no nonce to try", False)
+    assert not bench.fence.holds("L-0001")
+    assert bench.desk.played.asked == []
+
+
 async def test_a_question_that_is_settled_otherwise_ends_the_tries() -> None:
     bench = Bench(BROKEN)
     bench.fence.is_asked = lambda _: len(bench.desk.played.asked) < 3
