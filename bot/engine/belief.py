@@ -9,6 +9,7 @@ last good answer. Working orders stay, and can be cancelled.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -20,7 +21,15 @@ from bot.domain.order import Side
 from bot.domain.quote import ClosesRead, LastClose
 from bot.engine import ex_dates
 from bot.engine.control_state import Standing
-from bot.engine.findings import AUCTIONS, OTHER_DAY, TRADING, frame_around, of_depth, of_quote
+from bot.engine.findings import (
+    AUCTIONS,
+    EXCHANGE,
+    OTHER_DAY,
+    TRADING,
+    frame_around,
+    of_depth,
+    of_quote,
+)
 from bot.engine.seen import VOLUME_MAX, Belief, Figures, Finding, Held, PhaseSeen, QuoteSeen, Source
 from bot.engine.settings import LAG_MAX, LONG_AGO
 from bot.engine.state import State
@@ -284,8 +293,8 @@ def is_held(state: State, symbol: str) -> bool:
 def resume(state: State, symbol: str, reason: str) -> bool:
     """A person says that a symbol's data is right; return False if none of it was in doubt.
 
-    A new price level becomes the basis for later answers; other kinds of findings are ignored in
-    the symbol for the rest of the day.
+    A new price level becomes the basis for later answers, another exchange the one of today; other
+    kinds of findings are ignored in the symbol for the rest of the day.
     """
     belief = state.beliefs.get(symbol)
     is_levelled = ex_dates.trust(state, symbol)
@@ -298,6 +307,10 @@ def resume(state: State, symbol: str, reason: str) -> bool:
             belief.close = belief.price = level
             belief.close_day, belief.frame = state.trading_date, None
             belief.is_close_read = False
+        elif kind == EXCHANGE:
+            said = Exchange(str(source.held.finding.numbers["exchange"]))
+            state.instruments[symbol] = replace(state.instruments[symbol], exchange=said)
+            belief.frame = None
         elif belief.quotes.held is None or belief.quotes.held.finding.kind not in _NEW_LEVEL:
             belief.excused.add(kind)
     for source in held:

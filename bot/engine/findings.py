@@ -36,6 +36,7 @@ TRADING: Final = AUCTIONS | {Phase.PROGRESS, Phase.POST_SESSION}
 """Phases in which an answer has to be from today: orders are taken."""
 OTHER_DAY: Final = "OTHER_DAY"
 DAY_RANGE: Final = "DAY_RANGE"
+EXCHANGE: Final = "EXCHANGE"
 _OF_TODAY: Final = timedelta(hours=2)
 """Nothing trades before 09:00, so an answer no older than this is from the same day."""
 
@@ -211,7 +212,7 @@ def _of_price(frame: Frame, price: int, what: str = "a price") -> Iterator[Findi
 
 def _elsewhere(said: Exchange, listed: Exchange) -> Finding:
     text = f"it is of {said}, and {listed} in the list of today, which a start reads anew"
-    return Finding("EXCHANGE", text, {"exchange": said, "listed": listed})
+    return Finding(EXCHANGE, text, {"exchange": said, "listed": listed})
 
 
 def _outside(

@@ -321,6 +321,20 @@ def test_the_list_of_today_says_where_a_symbol_is_traded():
     assert stage.engine._state.quotes["HPG"].quote.exchange is Exchange.HNX
 
 
+def test_who_resumes_a_symbol_of_another_exchange_says_that_it_has_moved():
+    stage, moved = staged(), replace(QUOTE, exchange=Exchange.HNX, last=27_100)  # HNX's tick is 100
+    show(stage.after(1), moved)
+    resumed(stage)
+
+    show(stage.after(1), moved)
+    again = alerts(stage)[1:]
+    show(stage.after(1), QUOTE)
+
+    assert again == []
+    assert stage.engine.instruments["HPG"].exchange is Exchange.HNX
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+
+
 @pytest.mark.parametrize("name", INSANE_DEPTHS)
 def test_no_order_on_an_insane_depth(name):
     kind, spoilt = INSANE_DEPTHS[name]
