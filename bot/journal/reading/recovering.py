@@ -45,7 +45,13 @@ from bot.journal.reading.recovering_state import (
     reads_since,
     reduced,
 )
-from bot.journal.reading.recovering_writes import attempts_of, changes, later_ids, unsettled_amends
+from bot.journal.reading.recovering_writes import (
+    attempts_of,
+    cancels,
+    changes,
+    later_ids,
+    unsettled_amends,
+)
 from bot.journal.writing.batch import POLLS
 from bot.journal.writing.sends import WHOLE_BOT, ScopeState, lasting_state
 
@@ -130,7 +136,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         limits=limits.numbers if limits is not None else {},
         closes=closes(connection, day),
         book_accepted_on=book_accepted_on(connection),
-        cancels=_cancels(connection, day),
+        cancels=cancels(connection, day),
         flatten=flatten(connection),
         faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),
         crashes=crashes(connection),
@@ -329,32 +335,6 @@ def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
         worth = quantity * (price or seen.get("ceiling") or seen.get("last") or 0)
         if worth:
             found.setdefault(strategy, []).append(worth)
-    return found
-
-
-def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
-    """Return why each order of today is to be cancelled: from the decision, else from a DELETE. A
-    cancel that was given up, because the order may be somebody else's, is not taken up again.
-    """
-    intents, decisions, attempts = tables.intents, tables.decisions, tables.attempts
-    is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
-    is_wish |= decisions.c.code == "IN_DOUBT"
-    wishes = sa.select(intents.c.intent_id, decisions.c.why, decisions.c.code).join(
-        decisions, decisions.c.request_id == intents.c.intent_id
-    )
-    deletes = sa.select(intents.c.intent_id).join(
-        attempts, attempts.c.intent_id == intents.c.intent_id
-    )
-    today = intents.c.trading_date == day
-    found = dict.fromkeys(
-        connection.execute(deletes.where(today, attempts.c.verb == "DELETE")).scalars(), "cancel"
-    )
-    for intent_id, why, code in connection.execute(
-        wishes.where(today, is_wish).order_by(decisions.c.seq)
-    ):
-        found[intent_id] = why
-        if code == "IN_DOUBT":
-            del found[intent_id]
     return found
 
 

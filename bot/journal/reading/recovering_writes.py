@@ -1,5 +1,5 @@
 """Reads what a start has to know about writes: attempts with every order id that was known before
-each, amendments without a verdict, and what amendments have changed.
+each, amendments without a verdict, wishes to cancel, and what amendments have changed.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.domain import local_time
-from bot.domain.entry import AttemptStarted
+from bot.domain.entry import AttemptStarted, Verdict
 from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.recovery import StoredAmend, StoredChanges
 from bot.journal.database import tables
@@ -85,6 +85,32 @@ def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmen
                 by=str(numbers.get("by", "")),
                 reason=decision["why"],
             )
+
+
+def cancels(connection: sa.Connection, day: str) -> dict[str, str]:
+    """Return why each order of today is to be cancelled: from the decision, else from a DELETE. A
+    cancel that was given up, because the order may be somebody else's, is not taken up again.
+    """
+    intents, decisions, attempts = tables.intents, _DECISIONS, _ATTEMPTS
+    is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
+    is_wish |= decisions.c.code == "IN_DOUBT"
+    wishes = sa.select(intents.c.intent_id, decisions.c.why, decisions.c.code).join(
+        decisions, decisions.c.request_id == intents.c.intent_id
+    )
+    deletes = sa.select(intents.c.intent_id).join(
+        attempts, attempts.c.intent_id == intents.c.intent_id
+    )
+    today = intents.c.trading_date == day
+    found = dict.fromkeys(
+        connection.execute(deletes.where(today, attempts.c.verb == "DELETE")).scalars(), "cancel"
+    )
+    for intent_id, why, code in connection.execute(
+        wishes.where(today, is_wish).order_by(decisions.c.seq)
+    ):
+        found[intent_id] = why
+        if code == "IN_DOUBT":
+            del found[intent_id]
+    return found
 
 
 def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
