@@ -250,6 +250,12 @@ class OrderResult:
     raw: str
 
 
+RowFigures = tuple[str, int, int | None, int, int, int]
+"""What identifies a row of an order: status, quantity, price, executed and cancelled shares, and
+the executed amount in VND.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class OrderReport:
     """The broker's report on one order: a row of its day order book.
@@ -284,6 +290,12 @@ class OrderReport:
     message: str
     requested_at: datetime
     raw: str
+
+    @property
+    def figures(self) -> RowFigures:
+        """What it shows: a row of its order with the same figures is the same row."""
+        executed, amount = self.executed_quantity, self.executed_amount
+        return self.status, self.quantity, self.price, executed, self.cancelled_quantity, amount
 
 
 @dataclass(frozen=True, slots=True)

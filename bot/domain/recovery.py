@@ -8,7 +8,7 @@ from typing import Final
 from bot.domain.account import AccountSnapshot, Break, Moved
 from bot.domain.entry import AttemptStarted, Fill, Numbers, OrderUpdated, RunState
 from bot.domain.errors import Fault
-from bot.domain.order import Intent, SendState
+from bot.domain.order import Intent, RowFigures, SendState
 from bot.domain.quote import LastClose
 
 RECENT_BUYS: Final = 20
@@ -146,6 +146,8 @@ class Recovery:
     """order id -> the ids that amendments have given today's order since, oldest first"""
     changes: Mapping[str, StoredChanges] = field(default_factory=dict)
     """order id -> what amendments have made of today's order"""
+    rows: Mapping[str, tuple[RowFigures, ...]] = field(default_factory=dict)
+    """order id -> the rows of today's order that were journalled, under its newest id"""
     strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
     """With their trading dates, as far back as a settlement over Tet may take."""

@@ -269,7 +269,7 @@ class Chains:
             whole = report.quantity + row.executed_quantity
             chain.total = whole if whole in order.shown.totals else row.quantity
         chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
-        order.shown.rows = ()  # a new id's status follows none: held for a phase, it may wait again
+        order.shown.rows = {}  # a new id's status follows none: held for a phase, it may wait again
         chain.ids.append(report.order_id)
         self._first[report.order_id] = first
 

@@ -14,6 +14,7 @@ from bot.domain.order import (
     UNRESOLVED_SENDS,
     Intent,
     OrderState,
+    RowFigures,
     SendState,
 )
 from bot.engine.settings import LONG_AGO
@@ -183,11 +184,10 @@ class TrackedAmend(Watched):
         return self.ask.limit_price or self.ask.quantity or 0
 
 
-ROWS_REMEMBERED: Final = 32
-"""Different rows of one order; an order shows five to ten in its life."""
-
-RowFigures = tuple[str, int, int | None, int, int]
-"""The contents of a row: status, quantity, price, executed and cancelled shares."""
+ROWS_REMEMBERED: Final = 20_000
+"""Different rows of one order; most show five to ten in their life, one of 500,000 shares that
+trades in lots of 100 at most some thousands.
+"""
 
 
 @dataclass(slots=True)
@@ -202,9 +202,9 @@ class Shown:
     `another` says how the newest row of an external order is about another order, empty if it is
     not.
 
-    `rows` are the different rows taken, `taken_at` is when the newest came. `old_since` is since
-    when every newer row goes back behind it, None if none does; `back` is the first of those not
-    seen before, with its request time.
+    `rows` are the different rows taken, oldest first, `taken_at` is when the newest came.
+    `old_since` is since when every newer row goes back behind it, None if none does; `back` is the
+    first of those not seen before, with its request time.
 
     `listed_at` is when the newest day order book with it was requested, or the first without it;
     `is_missing`: this is long ago. `absent_looks` counts how often in a row its id was not known.
@@ -216,7 +216,7 @@ class Shown:
     doubt: str = ""
     doubted: int = 0
     another: str = ""
-    rows: tuple[RowFigures, ...] = ()
+    rows: dict[RowFigures, None] = field(default_factory=dict)
     taken_at: datetime | None = None
     old_since: datetime | None = None
     back: tuple[RowFigures, datetime] | None = None
@@ -237,8 +237,9 @@ class Shown:
 
     def remember(self, figures: RowFigures) -> None:
         """Remember the contents of a taken row; of too many the oldest is dropped."""
-        if figures not in self.rows:
-            self.rows = (*self.rows, figures)[-ROWS_REMEMBERED:]
+        self.rows.setdefault(figures)
+        if len(self.rows) > ROWS_REMEMBERED:
+            del self.rows[next(iter(self.rows))]
 
 
 @dataclass(slots=True)

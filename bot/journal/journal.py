@@ -6,7 +6,7 @@ both cases: the journal first finds out whether they are stored.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Final, Self
 import sqlalchemy as sa
 
 from bot.domain.entry import Entry
+from bot.domain.order import RowFigures
 from bot.domain.recovery import Recovery
 from bot.journal.database import tables
 from bot.journal.database.encoding import Plain, instant_text
@@ -114,9 +115,11 @@ class Journal:
         """Whether another may have the lease, and write, by now."""
         return self._store.is_doubtful()
 
-    async def recover(self, trading_date: date) -> Recovery:
-        """Read everything from which the engine continues."""
-        read = partial(read_recovery, trading_date=trading_date)
+    async def recover(
+        self, trading_date: date, figures_in: Callable[[str], RowFigures | None] | None = None
+    ) -> Recovery:
+        """Read everything from which the engine continues; `figures_in` reads a journalled row."""
+        read = partial(read_recovery, trading_date=trading_date, figures_in=figures_in)
         return await self._thread.do(partial(self._store.read, read))
 
     async def start_run(self, *, at: datetime, mode: str, version: str, config_sha256: str) -> int:

@@ -11,7 +11,7 @@ parsed directly (`read_result`); any other goes through the model.
 """
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import Field, Strict, ValidationError
@@ -23,9 +23,11 @@ from bot.domain.order import (
     Intent,
     OrderResult,
     OrderType,
+    RowFigures,
     Side,
 )
 from bot.domain.order_status import settled
+from bot.protocol.day_order_book import decode_order_row
 from bot.protocol.envelope import SUCCESS_CODE, Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer, MalformedRequest
 from bot.protocol.fields import (
@@ -63,6 +65,8 @@ _WHOLES: Final = (
     *("fee_amount", "tax_amount", "execute_amount"),
 )
 _NAMES: Final = frozenset({*_TEXTS, *_WHOLES, FIDELITY})
+_NOBODY: Final = SubAccount("", "", "")
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SIDES: Final = dict(Side.__members__)
 
 
@@ -184,6 +188,21 @@ def validate_result(element: Payload) -> OrderResult:
         lot=found.lot or None,
         raw=redact(compact(element.value)),
     )
+
+
+def figures_in(raw: str) -> RowFigures | None:
+    """Return the figures of a row of the day order book, or of an answer's element, that was kept
+    as text; None if it is neither. Neither account nor request time are among them.
+    """
+    try:
+        kept = Payload("a journalled row", parse(raw.encode()))
+        if isinstance(kept.value, dict) and "order_id" in kept.value:
+            first = read_result(kept.value) or validate_result(kept)
+            executed, amount = first.executed_quantity, first.executed_amount
+            return first.status, first.quantity, first.limit_price, executed, 0, amount
+        return decode_order_row(kept, account=_NOBODY, requested_at=_NEVER).figures
+    except (NotJson, MalformedAnswer):
+        return None
 
 
 def _sound(executed: int, amount: int, quantity: int) -> int:

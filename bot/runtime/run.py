@@ -32,6 +32,7 @@ from bot.journal.errors import JournalError, LeaseLost, Unreachable, WrittenByAn
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.thread import in_time
+from bot.protocol.orders import figures_in
 from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
 from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
@@ -228,7 +229,7 @@ class Run:
         run_id = await ask(journal.start_run(at=self.now(), version=__version__, **facts))
         today = local_of(self.environment.market.now()).date()
         recovery = recovered_here(
-            await ask(journal.recover(today)), opened.damage, self.environment
+            await ask(journal.recover(today, figures_in)), opened.damage, self.environment
         )
         self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
         before, self._gap = await ask(in_time(partial(before_this, url, self._rulebook)))

@@ -22,6 +22,7 @@ from bot.journal.database.schema import reading_current
 from bot.journal.errors import Unreachable
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.recovering import read_recovery
+from bot.protocol.orders import figures_in
 from bot.runtime.api import own_broker
 from bot.runtime.control.status import Fields, balance_fields, comparison_fields, limit_fields
 from bot.runtime.start.broker import choose_account, unreachable
@@ -117,4 +118,4 @@ def _last_moment(reader: JournalReader) -> datetime:
 
 def _recovery(url: str, today: date) -> Recovery:
     with reading_current(url) as connection:
-        return read_recovery(connection, today)
+        return read_recovery(connection, today, figures_in)

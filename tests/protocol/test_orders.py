@@ -9,6 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.domain.order import OrderState, OrderType, Side
+from bot.protocol.day_order_book import decode_order_row
 from bot.protocol.errors import MalformedAnswer, MalformedRequest
 from bot.protocol.orders import (
     decode_amend,
@@ -19,9 +20,19 @@ from bot.protocol.orders import (
     encode_cancel,
     encode_order_result,
     encode_place,
+    figures_in,
 )
 from bot.protocol.values.border import AmendRequest, PlaceRequest
-from tests.protocol.samples import ACCOUNT, INTENT, RESULT, RESULT_JSON, payload, without_raw
+from tests.protocol.samples import (
+    ACCOUNT,
+    INTENT,
+    NOW,
+    RESULT,
+    RESULT_JSON,
+    ROW_JSON,
+    payload,
+    without_raw,
+)
 from tests.rows import every_row
 
 
@@ -236,3 +247,21 @@ def test_what_is_no_object_is_refused(decode, body):
 def test_an_empty_or_impossible_amendment_is_refused(body):
     with pytest.raises(MalformedRequest):
         decode_amend(body)
+
+
+def test_a_row_that_was_kept_as_text_has_the_figures_that_it_had():
+    row = decode_order_row(payload(ROW_JSON), account=ACCOUNT, requested_at=NOW)
+    [result] = decode_order_results(payload([RESULT_JSON]))
+
+    assert figures_in(row.raw) == row.figures
+    assert figures_in(result.raw) == (
+        *(result.status, result.quantity, result.limit_price),
+        *(result.executed_quantity, 0, result.executed_amount),
+    )
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "not JSON", "null", "[]", '{"call":"order_history"}', '{"order_id":"ORD1"}']
+)
+def test_a_text_that_is_no_row_has_no_figures(raw):
+    assert figures_in(raw) is None

@@ -27,7 +27,7 @@ from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.view import Opposite
 from bot.engine.settings import LAG_MAX
 from bot.engine.state import State
-from bot.engine.tracked import BackOff, RowFigures, TrackedOrder
+from bot.engine.tracked import BackOff, TrackedOrder
 
 SECOND_LOOK: Final = timedelta(seconds=5)
 """A row that goes back is read again at least this long after it was first requested."""
@@ -77,7 +77,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         elif move is Move.CORRECTION and not order.is_open:
             trust = Trust.FIGURES
     if source != "place":
-        shown.remember(_figures_of(report))
+        shown.remember(report.figures)
     return trust
 
 
@@ -143,7 +143,7 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
     is_other = report.price is not None and report.price != row.price
     is_other = order.change is None and (is_other or report.quantity != row.quantity)
     is_other = is_other and state not in TERMINAL_STATES
-    was_taken = is_other and _figures_of(report) in order.shown.rows
+    was_taken = is_other and report.figures in order.shown.rows
     return "it shows again what an earlier row showed" if was_taken else ""
 
 
@@ -151,7 +151,7 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
     """Count an old row; the second one that agrees, with no sign of being old, is a correction. It
     is reported and halts once, and then counts as taken.
     """
-    shown, figures, asked_at = order.shown, _figures_of(report), report.requested_at
+    shown, figures, asked_at = order.shown, report.figures, report.requested_at
     state.counts["stale_rows"] += 1
     text = (
         f"{row_words(order.row)}: the broker has answered with an old row ({why}). It changes"
@@ -231,11 +231,6 @@ def _strange_price(state: State, order: TrackedOrder) -> tuple[str, Numbers]:
         f" {row.order_id}"
     )
     return text, {**row_facts(row), "asked": asked, "met": ", ".join(met)}
-
-
-def _figures_of(report: OrderReport) -> RowFigures:
-    executed, cancelled = report.executed_quantity, report.cancelled_quantity
-    return report.status, report.quantity, report.price, executed, cancelled
 
 
 def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:

@@ -5,7 +5,7 @@ given up: nothing is sent because of an earlier run. `engine/day.py` describes w
 is the same after a start and after a night.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from bot.domain.entry import (
 )
 from bot.domain.local_time import day_and_clock_of, local_of
 from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
-from bot.domain.order import Intent, OrderState, SendState, Side
+from bot.domain.order import Intent, OrderState, RowFigures, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
 from bot.engine import flatten, gate
 from bot.engine.account_state import DayTrade
@@ -81,7 +81,8 @@ def on_recovered(state: State, event: Recovered) -> None:
         intent = intents.get(row.intent_id or "")
         changes = recovery.changes.get(row.order_id, StoredChanges())
         where = f"{row.order_id} at the start"
-        guarded(state, where, _restore_order, state, row, intent, changes)
+        rows = recovery.rows.get(row.order_id, ())
+        guarded(state, where, _restore_order, state, row, intent, changes, rows)
         if later := recovery.later_ids.get(row.order_id):
             state.chains.restore(row, later, changes, state.now)
     for one in recovery.intents:
@@ -286,10 +287,18 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
 
 
 def _restore_order(
-    state: State, row: OrderUpdated, intent: Intent | None, changes: StoredChanges
+    state: State,
+    row: OrderUpdated,
+    intent: Intent | None,
+    changes: StoredChanges,
+    rows: Sequence[RowFigures],
 ) -> None:
-    """An own open order is polled at once; its working time counts from its intent."""
+    """An own open order is polled at once; its working time counts from its intent. Each of its
+    journalled `rows` is old when it comes again.
+    """
     order = TrackedOrder(row)
+    for figures in rows:
+        order.shown.remember(figures)
     order.shown.totals.update(changes.quantities)
     if intent is not None and row.price is not None:
         asked = {intent.limit_price or row.price, *changes.prices}

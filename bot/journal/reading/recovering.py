@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +18,14 @@ from bot.domain.entry import (
     RunState,
     Verdict,
 )
-from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState, Side
+from bot.domain.order import (
+    TERMINAL_STATES,
+    UNRESOLVED_SENDS,
+    Intent,
+    RowFigures,
+    SendState,
+    Side,
+)
 from bot.domain.recovery import (
     PLACES_JUDGED,
     RECENT_BUYS,
@@ -50,6 +57,7 @@ from bot.journal.reading.recovering_writes import (
     cancels,
     changes,
     later_ids,
+    rows_shown,
     unsettled_amends,
 )
 from bot.journal.writing.batch import POLLS
@@ -85,8 +93,14 @@ KEPT_STATES: Final = ("on", "paused", "disabled")
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 
-def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
-    """Gather everything the engine needs to continue as if it had never stopped."""
+def read_recovery(
+    connection: sa.Connection,
+    trading_date: date,
+    figures_in: Callable[[str], RowFigures | None] | None = None,
+) -> Recovery:
+    """Gather everything the engine needs to continue as if it had never stopped. `figures_in` reads
+    a journalled row; None: nobody is going to compare rows with those.
+    """
     kept = lasting_state(connection, *WHOLE_BOT)
     if kept is None or kept.state not in SURVIVING:
         kept = ScopeState(RunState.RUNNING, "", "")
@@ -96,6 +110,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     breaks, next_break_number = open_breaks(connection)
+    later = later_ids(connection, day)
     return Recovery(
         trading_date=trading_date,
         next_intent_number=max(
@@ -111,8 +126,9 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
         traded_elsewhere=_traded_elsewhere(connection, first, day),
         amends=tuple(unsettled_amends(connection, day)),
-        later_ids=later_ids(connection, day),
+        later_ids=later,
         changes=changes(connection, day),
+        rows=rows_shown(connection, day, later, figures_in) if figures_in else {},
         strategies=_strategies(connection, day),
         recent_fills=tuple(
             (date.fromisoformat(row["trading_date"]), made(Fill, row))

@@ -1,10 +1,11 @@
 """Reads what a start has to know about writes: attempts with every order id that was known before
-each, amendments without a verdict, wishes to cancel, and what amendments have changed.
+each, amendments without a verdict, wishes to cancel, what amendments have changed, and the rows
+that orders have shown.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
 from typing import Final
@@ -13,11 +14,12 @@ import sqlalchemy as sa
 
 from bot.domain import local_time
 from bot.domain.entry import AttemptStarted, Verdict
-from bot.domain.order import TERMINAL_STATES, OrderState
+from bot.domain.order import TERMINAL_STATES, OrderState, RowFigures
 from bot.domain.recovery import StoredAmend, StoredChanges
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text, made
 from bot.journal.database.tables import total
+from bot.journal.writing.batch import POLLS
 
 _ORDERS: Final = tables.orders
 _ATTEMPTS: Final = tables.attempts
@@ -121,6 +123,40 @@ def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]
     for order_id, later, _ in _later_shown(connection, day):
         found[order_id] = (*found.get(order_id, ()), later)
     return found
+
+
+def rows_shown(
+    connection: sa.Connection,
+    day: str,
+    later: Mapping[str, Sequence[str]],
+    figures_in: Callable[[str], RowFigures | None],
+) -> dict[str, tuple[RowFigures, ...]]:
+    """Return which rows of today's orders were journalled, oldest first: under the newest id of
+    each, as the rows of a new id follow none. What a place was answered is one of them as soon as
+    another has come: a row that shows no more than it is not journalled.
+    """
+    wanted = _RESULTS.c.order_id, _RESULTS.c.source, _RESULTS.c.raw
+    since = instant_text(local_time.instant_of(date.fromisoformat(day), time()))
+    are_rows = _RESULTS.c.at >= since, _RESULTS.c.source.in_(("place", *POLLS))
+    firsts = sa.select(*wanted).join(_ORDERS, _RESULTS.c.order_id == _ORDERS.c.order_id)
+    shown = connection.execute(
+        firsts.where(_ORDERS.c.trading_date == day, *are_rows).order_by(_RESULTS.c.seq)
+    ).all()
+    for ids in later.values():
+        newest = sa.select(*wanted).where(_RESULTS.c.order_id == ids[-1], *are_rows)
+        shown = [*shown, *connection.execute(newest.order_by(_RESULTS.c.seq))]
+    polled = {row.order_id for row in shown if row.source in POLLS}
+    found = defaultdict[str, dict[RowFigures, None]](dict)
+    for row in shown:
+        figures = figures_in(row.raw) if row.order_id in polled else None
+        if figures is not None:
+            found[row.order_id].setdefault(figures)
+    current = {ids[-1]: first for first, ids in later.items()}
+    return {
+        current.get(order_id, order_id): tuple(rows)
+        for order_id, rows in found.items()
+        if order_id not in later
+    }
 
 
 def _later_shown(connection: sa.Connection, day: str) -> Iterator[tuple[str, str, int]]:

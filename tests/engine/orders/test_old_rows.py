@@ -10,10 +10,11 @@ import pytest
 from bot.domain.entry import Fill, Note, Transition
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.operations import Action, OperatorActed
-from bot.domain.order import OrderReport, OrderState
+from bot.domain.order import OrderReport, OrderState, SendState
+from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
 from bot.engine.settings import LAG_MAX
-from tests.engine.stage import ACCOUNT, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, Stage, report_of
 
 S = OrderState
 LAG_S, LOOK_S = LAG_MAX.total_seconds(), SECOND_LOOK.total_seconds()
@@ -432,3 +433,59 @@ def test_a_status_of_before_the_end_with_nothing_open_is_no_order_at_work_again(
     stage.after(1).book(row)
 
     assert _alerts(stage) == []
+
+
+# --------------------------------------------------------------------- what was journalled before
+
+
+def test_a_row_of_long_ago_is_old_however_many_came_after_it():
+    stage = Stage(cash=10**9)
+    intent = stage.working(10_000)
+    rows = [report_of(intent, executed=100 * number) for number in range(1, 60)]
+    for row in rows:
+        stage.after(1).book(row)
+
+    for _ in range(8):
+        stage.after(LAG_S).book(rows[5])
+
+    assert _alerts(stage) == ["STALE_ROW"]
+    assert not _halted(stage)
+
+
+def _after_a_restart(*executed: int):
+    """An order whose rows were journalled, and the bot that continues from them."""
+    before = Stage()
+    intent = before.working(500)
+    rows = [report_of(intent, executed=each) for each in executed]
+    for row in rows:
+        before.after(1).book(row)
+    recovery = Recovery(
+        DAY,
+        orders=(before.entries_of_order(),),
+        intents=(StoredIntent(intent, SendState.ACKED, "ORD1", None),),
+        rows={"ORD1": tuple(row.figures for row in rows)},
+    )
+    return Stage(recovery=recovery), intent
+
+
+def test_a_row_journalled_by_an_earlier_run_is_old():
+    stage, intent = _after_a_restart(100, 200)
+
+    for _ in range(8):
+        stage.after(LAG_S).book(report_of(intent, executed=100))
+
+    assert _alerts(stage) == ["STALE_ROW"]
+    assert not _halted(stage)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"executed": 150}, {"executed": 100, "average": 26_990}, {"executed": 0}]
+)
+def test_a_row_that_no_earlier_run_has_journalled_is_still_a_correction(changes):
+    stage, intent = _after_a_restart(100, 200)
+
+    for _ in range(2):
+        stage.after(LAG_S).book(report_of(intent, **changes))
+
+    assert _alerts(stage)[:2] == ["STALE_ROW", "ROW_CORRECTED"]
+    assert _halted(stage)

@@ -29,7 +29,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.errors import Fault
-from bot.domain.order import OrderState, OrderType, SendState, Side
+from bot.domain.order import OrderState, OrderType, RowFigures, SendState, Side
 from bot.domain.quote import LastClose
 from bot.domain.recovery import (
     RecoveredStrategy,
@@ -104,6 +104,41 @@ async def test_orders_of_today_and_open_ones_come_back_as_last_seen(journal: Jou
 
     assert (await journal.recover(DAY)).orders == (partly[1], cancelled, third.accepted)
     assert (await journal.recover(NEXT_DAY)).orders == (partly[1], third.accepted)
+
+
+def _kept(raw: str) -> RowFigures | None:
+    return (raw, 0, None, 0, 0, 0) if raw.startswith("row") else None
+
+
+async def test_todays_rows_come_back_with_what_the_place_was_answered(journal: Journal) -> None:
+    first, second, stranger = Story(1), Story(2, price=27_100), Story(3, price=27_150)
+    for story in (first, second):
+        for entries in story.placed():
+            await journal.write(entries)
+    alien = but(stranger.accepted, intent_id=None, strategy=None)
+    await journal.write([but(stranger.result(0.1, "row 9"), intent_id=None), alien])
+    await journal.write([first.result(0.05, "row 0", "place")])
+    await journal.write([second.result(0.05, "row 0", "place")])
+    await journal.write([first.result(number, f"row {number % 2}") for number in (1, 2, 3)])
+    await journal.write([first.result(4, "no row")])
+
+    today, later = await journal.recover(DAY, _kept), await journal.recover(NEXT_DAY, _kept)
+
+    told = {order_id: [each[0] for each in rows] for order_id, rows in today.rows.items()}
+    assert told == {first.order_id: ["row 0", "row 1"], stranger.order_id: ["row 9"]}
+    assert (later.rows, (await journal.recover(DAY)).rows) == ({}, {})
+
+
+async def test_of_an_amended_order_the_rows_of_its_newest_id_come_back(journal: Journal) -> None:
+    story = Story(1)
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write([story.result(1, "row 1"), story.result(2, "row 2")])
+    await journal.write([but(story.result(3, "row 3"), order_id="ORD99")])
+
+    assert (await journal.recover(DAY, _kept)).rows == {
+        story.order_id: (("row 3", 0, None, 0, 0, 0),)
+    }
 
 
 async def test_an_order_that_is_not_ours_comes_back_too(journal: Journal) -> None:
