@@ -94,13 +94,16 @@ class ReconcileAsked:
 
 @dataclass(frozen=True, slots=True)
 class EarlierOrdersRead:
-    """What the order history says about own orders that an earlier day left open.
+    """What the order history says about own orders that an earlier day left open, and what it shows
+    that looks like a place whose outcome was lost.
 
-    An order that it does not list, or that could not be read, has no report.
+    An order that it does not list, or that could not be read, has no report; `is_unread`: none of
+    them could be.
     """
 
     at: datetime
     reports: tuple[OrderReport, ...]
+    is_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break, Moved
@@ -14,6 +14,9 @@ from bot.domain.quote import LastClose
 RECENT_BUYS: Final = 20
 """How many of a strategy's last buys make up its usual size."""
 
+
+LATE_ROWS: Final = timedelta(days=7)
+"""A row of a place that was lost may turn up so long after its day."""
 
 PLACES_JUDGED: Final = 5
 """So many of the day's last orders say how the broker answers them."""
@@ -132,18 +135,20 @@ class Recovery:
     run_state_reason: str = ""
     run_state_by: str = ""
     intents: tuple[StoredIntent, ...] = ()
-    """Unresolved intents of any day, and all of today's."""
+    """Unresolved intents of any day, those of late whose day ended without a row of them, and all
+    of today's.
+    """
     orders: tuple[OrderUpdated, ...] = ()
     """Today's orders and every order that has not ended, own and external, each in its latest
-    state.
+    state; also all of a day of which a place is or was lost.
     """
     traded_elsewhere: tuple[OrderUpdated, ...] = ()
-    """Ended external orders of earlier days, as far back as a settlement over Tet may take: what of
-    them has not settled yet still comes.
+    """The other ended external orders of earlier days, as far back as a settlement over Tet may
+    take: what of them has not settled yet still comes.
     """
     amends: tuple[StoredAmend, ...] = ()
     later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """order id -> the ids that amendments have given today's order since, oldest first"""
+    """order id -> the ids that amendments have given the order since, oldest first"""
     changes: Mapping[str, StoredChanges] = field(default_factory=dict)
     """order id -> what amendments have made of today's order"""
     rows: Mapping[str, tuple[RowFigures, ...]] = field(default_factory=dict)

@@ -5,8 +5,9 @@
 
 Today's day order book does not list the orders of an earlier day; the order history does. So orders
 open at a close that nobody saw are merged before their day is closed, and one missing in the
-history halts its symbol. The gate opens when journal and broker agree to the share and the VND, or
-a person has accepted the differences. Strategies come last: no hook is called before `on_start`.
+history halts its symbol. A place whose outcome was lost is looked for there, too. The gate opens
+when journal and broker agree to the share and the VND, or a person has accepted the differences.
+Strategies come last: no hook is called before `on_start`.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,14 @@ from bot.engine.account_status import balances_of
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import answers, cancel_requests, closing_rows, held, orders, unknown
+from bot.engine.orders import (
+    answers,
+    cancel_requests,
+    closing_rows,
+    earlier_places,
+    held,
+    orders,
+)
 from bot.engine.risk import accounts, breaks, gone_shares, ledgers, losses
 from bot.engine.state import State
 from bot.engine.status import BotStatus, status_of
@@ -76,15 +84,18 @@ def left_open(state: State) -> tuple[TrackedOrder, ...]:
 
 def on_earlier_orders(state: State, event: EarlierOrdersRead) -> None:
     """Close the days before today's with what the order history says about their orders."""
-    _end_earlier_days(state, event.reports)
+    _end_earlier_days(state, event.reports, is_unread=event.is_unread)
 
 
-def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
+def _end_earlier_days(
+    state: State, reports: tuple[OrderReport, ...], *, is_unread: bool = False
+) -> None:
     """No order of an earlier day is open, and no id of one is ever written to again. If the history
     does not show how one ended, its symbol is halted.
     """
     today = state.earlier_ended_at = state.trading_date
     by_id = {report.order_id: report for report in reports}
+    earlier_places.match(state, reports)
     for order in left_open(state):
         row = order.row
         where = f"{row.order_id} of an earlier day"
@@ -97,10 +108,10 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
             if order.shown.is_missing:
                 text = f"{row.order_id} of {row.trading_date} was accepted and never listed"
             state.halt_symbol(row.symbol, f"{text}: compare the holding")
+    earlier_places.end(state, is_unread=is_unread)
     todays = [key for key, order in state.orders.items() if order.row.trading_date == today]
     state.chains.forget_all_but(todays)
     state.amends = {key: amend for key, amend in state.amends.items() if key in todays}
-    unknown.end_day(state, state.trading_date)
     for order in state.open_orders():
         if order.row.trading_date < state.trading_date:
             _lapse(state, order)

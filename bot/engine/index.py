@@ -19,6 +19,7 @@ from typing import Final, Generic, TypeVar
 
 from bot.domain.errors import require
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
+from bot.domain.recovery import LATE_ROWS
 from bot.domain.rulebook import Rulebook
 from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder, Watched
 
@@ -262,12 +263,17 @@ class Index:
             self._drop_order(order)
 
     def forget_ended(self, before: date) -> None:
-        """Forget the orders and intents of earlier days, except what is open or pending."""
+        """Forget the orders and intents of earlier days, except what is open or pending, and lost
+        places of late: a row of one may still turn up.
+        """
         for key, order in [*self._orders.items()]:
             if not order.is_open and order.row.trading_date < before:
                 self.forget_order(key)
         for key, tracked in [*self._intents.items()]:
-            if tracked.reserves_in_full or tracked.intent.trading_date >= before:
+            day, is_lost = tracked.intent.trading_date, tracked.state is SendState.EOD_ABSENT
+            if tracked.reserves_in_full or day >= before:
+                continue
+            if is_lost and day >= before - LATE_ROWS:
                 continue
             del self._intents[key]
             tracked.watch = None

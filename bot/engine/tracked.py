@@ -74,7 +74,8 @@ class TrackedIntent(Watched):
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
     `burn` is its nonce's result in words, `is_fenced`: it was unused; `doubt` is why its outcome is
     unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
-    row was found by its looks, and then its nonce was unused.
+    row was found by its looks, and then its nonce was unused. `rows_told`: if its day ended without
+    a row of its own, the ids of that day's other orders, and of rows that a person was told of.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -98,6 +99,7 @@ class TrackedIntent(Watched):
     is_fenced: bool = False
     may_be_anothers: bool = False
     doubt: str = ""
+    rows_told: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

@@ -270,7 +270,7 @@ class Daemon:
     async def _begin(self) -> None:
         """Continue from the journal, and read everything that a run begins with."""
         parts = self._parts
-        known = KnownOrders(self._recovery.orders, self._recovery.later_ids)
+        known = KnownOrders.of(self._recovery)
         flatten = self._recovery.flatten
         if flatten is not None:
             flatten = replace(flatten, is_allowed=parts.brake.sells)
@@ -386,7 +386,7 @@ class Daemon:
         parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
         parts.second_factor.report()
         status = parts.engine.status()
-        known = KnownOrders(status.open_orders, status.later_ids)
+        known = KnownOrders(status.open_orders, status.later_ids, status.unknown)
         if self._beginning is not None:  # the broker has not answered since yesterday
             self._beginning.cancel()
         self._beginning = parts.tasks.spawn(self._begin_day(known), "the day")

@@ -28,7 +28,7 @@ from bot.engine.control_state import BY_ENGINE, LASTING, Standing, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.limit_changes import note_limits
-from bot.engine.orders import amends, answers, cancel_requests, sends
+from bot.engine.orders import amends, answers, cancel_requests, earlier_places, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
@@ -328,6 +328,8 @@ def _take_over(state: State, stored: StoredIntent) -> None:
     )
     halted = state.halted_symbols.get(intent.symbol, "")
     tracked.may_be_anothers = halted.startswith(f"{stored.order_id} was taken for ")
+    if stored.state is SendState.EOD_ABSENT:
+        tracked.rows_told = earlier_places.ids_of(state, intent.trading_date)
     state.index.track_intent(tracked)
     match stored.state:
         case SendState.READY:

@@ -25,6 +25,7 @@ from bot.engine.orders import (
     amends,
     cancels,
     doubts,
+    earlier_places,
     matching,
     orders,
     unknown,
@@ -38,7 +39,8 @@ from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 
 def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     """Merge the day order book. Anything missing or unreadable says nothing about a known order. A
-    row of an earlier day that is no longer known is not an order of today.
+    row of an earlier day that is no longer known is not an order of today; it may be one that was
+    lost.
     """
     unseen.keep(state, event)
     unseen.tell(state, event.account)
@@ -70,8 +72,9 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, [*unowned.values()]):
-        if report.trading_date >= state.trading_date:
-            guarded(state, f"row {report.order_id}", _adopt, state, report)
+        is_late = report.trading_date < state.trading_date
+        take = earlier_places.tell_of_late if is_late else _adopt
+        guarded(state, f"row {report.order_id}", take, state, report)
 
 
 def _looked_at_anew(

@@ -4,7 +4,7 @@ sending again.
     UNKNOWN ─ nonce unused ─► FRESH ─ horizon over, absent in enough reads ─► NOT_PLACED
     UNKNOWN ─ nonce used, or no longer to be tried ─► REACHED ─ row found ─► MATCHED
     all of these ─ a row that proves nothing ─► AMBIGUOUS
-    all of these ─ the day is over without its row ─► EOD_ABSENT
+    all of these ─ the day is over without its row (`earlier_places.py`) ─► EOD_ABSENT
     REACHED, AMBIGUOUS ─ a person has looked (`asks.py`) ─► NOT_PLACED or MATCHED
     FRESH ─ horizon over, no list can show its absence, a person has looked ─► as these
 
@@ -17,7 +17,7 @@ sent may have been answered after it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Final
 
 from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
@@ -61,7 +61,7 @@ lists that come slowly may do so until then.
 _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
-_MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
+MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
 _ASKED_ABOUT: Final = frozenset({_S.FRESH, _S.AMBIGUOUS})
 _NO_ROW_YET: Final = OPEN_QUESTIONS - {_S.AMBIGUOUS}
 _QUESTION_CODES: Final[Mapping[SendState, str]] = {
@@ -114,7 +114,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
     move_intent(state, tracked, _S.FRESH, event.detail)
     is_enough = state.settings.unknown_policy is UnknownPolicy.FENCE
     if is_enough and gate.NONCES not in state.halted_scopes:
-        _not_placed(state, tracked, f"{NONCE_UNUSED}: {event.detail}")
+        not_placed(state, tracked, f"{NONCE_UNUSED}: {event.detail}")
 
 
 def is_asked_after(state: State, intent_id: str) -> bool:
@@ -151,7 +151,7 @@ def advance(state: State) -> None:
                 state.command(BurnNonce(tracked.intent.intent_id))
         if tracked.alert_due is not None and tracked.alert_due <= state.now:
             tracked.alert_due = None
-            if tracked.state in _MAY_BE_FRESH:
+            if tracked.state in MAY_BE_FRESH:
                 _alert(state, tracked)
         if is_overdue(state, tracked, OVERDUE_AFTER):
             _alert(state, tracked)
@@ -160,7 +160,7 @@ def advance(state: State) -> None:
 def alerts(state: State) -> Iterator[Standing]:
     """Yield what is unknown, and what a person can do, for as long as it is so."""
     for tracked in state.pending_intents():
-        is_old = tracked.state in _MAY_BE_FRESH and tracked.alert_due is None
+        is_old = tracked.state in MAY_BE_FRESH and tracked.alert_due is None
         if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
             yield _standing(state, tracked)
 
@@ -209,27 +209,18 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         if is_unseen(state, tracked):
             accepted_at = state.orders[tracked.order_id or ""].row.at
             waiting += [tracked] if event.requested_at < accepted_at else []
-    # Questions that the broker could not distinguish form one group, by ascending send time.
-    groups: dict[str, list[TrackedIntent]] = {}
-    questions = [t for t in state.pending_intents() if t.state in OPEN_QUESTIONS]
-    for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
-        groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
-    for group in groups.values():
-        fitting = [row for row in rows if is_alike(state, group[0], row)]
-        if not fitting:
-            whole = group[0].intent.quantity
-            like = [r for r in rows if is_alike(state, group[0], replace(r, quantity=whole))]
-            fitting = list(parts_of(whole, like))
+    for group in groups_of(state):
+        fitting = rows_of(state, group[0], rows)
         is_hidden = any(unseen.may_hide(state, event, tracked) for tracked in group)
         if is_hidden and not (fitting and any(t.state in _ASKED_ABOUT for t in group)):
             waiting += group
             continue
         taken = list[OrderReport]()
         where = f"the rows of {group[0].intent.intent_id}"
-        guarded(state, where, _assign, state, group, fitting, taken)
+        guarded(state, where, assign, state, group, fitting, taken, "the day order book")
         rows = [row for row in rows if row not in taken]
     for tracked in state.pending_intents():
-        is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
+        is_asked = tracked.state in MAY_BE_FRESH and tracked.intent.account == event.account
         if not is_asked or unseen.may_hide(state, event, tracked):
             continue
         if tracked.sent_at is None or event.requested_at <= tracked.sent_at:
@@ -244,8 +235,29 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         if tracked.state is _S.FRESH and is_over:
             seconds, where = round(waited.total_seconds()), tracked.intent.intent_id
             proof = f"{NONCE_UNUSED}, absent in {reads} complete reads over {seconds} s"
-            guarded(state, f"the question of {where}", _not_placed, state, tracked, proof)
+            guarded(state, f"the question of {where}", not_placed, state, tracked, proof)
     return [row for row in rows if not any(is_alike(state, t, row) for t in waiting)]
+
+
+def groups_of(state: State) -> list[list[TrackedIntent]]:
+    """Return the open questions, in groups that the broker could not distinguish, each by ascending
+    send time.
+    """
+    groups: dict[str, list[TrackedIntent]] = {}
+    questions = [t for t in state.pending_intents() if t.state in OPEN_QUESTIONS]
+    for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
+        groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
+    return list(groups.values())
+
+
+def rows_of(state: State, tracked: TrackedIntent, rows: Sequence[OrderReport]) -> list[OrderReport]:
+    """Return the rows that look like an order, or else like the parts that it was split into."""
+    fitting = [row for row in rows if is_alike(state, tracked, row)]
+    if fitting:
+        return fitting
+    whole = tracked.intent.quantity
+    like = [row for row in rows if is_alike(state, tracked, replace(row, quantity=whole))]
+    return list(parts_of(whole, like))
 
 
 def is_looked_for(state: State, row: OrderReport) -> bool:
@@ -256,15 +268,16 @@ def is_looked_for(state: State, row: OrderReport) -> bool:
     )
 
 
-def _assign(
+def assign(
     state: State,
     group: list[TrackedIntent],
     rows: Sequence[OrderReport],
     taken: list[OrderReport],
+    shown_in: str,
 ) -> None:
     """Give each question its row, or ask a person: if there are more equal rows than orders of
     ours, if one appears at another time or looked otherwise before, or if it should not exist at
-    all. `taken` are the rows already processed.
+    all. `taken` are the rows already processed; `shown_in` names the list.
     """
     if not rows:
         return
@@ -277,7 +290,7 @@ def _assign(
     if in_time and is_clear and len(in_time) <= len(group):
         for tracked, row in zip(group, in_time, strict=False):
             taken.append(row)
-            take_over(state, tracked, row, f"found in the day order book as {row.order_id}")
+            take_over(state, tracked, row, f"found in {shown_in} as {row.order_id}")
         return
     taken += rows
     why = _why_ambiguous(group[0], rows, in_time, is_fresh=bool(fresh), changed=changed)
@@ -290,7 +303,7 @@ def _assign(
         tracked.doubt = why
         _alert(state, tracked)
     for tracked in fresh if in_time else ():
-        distrust_nonces(state, tracked, f"{_ids(rows)} is in the day order book")
+        distrust_nonces(state, tracked, f"{_ids(rows)} is in {shown_in}")
 
 
 def _why_ambiguous(
@@ -332,7 +345,7 @@ def end_as_said(state: State, tracked: TrackedIntent, row: OrderReport | None, s
     nonces cannot be trusted. One that is there already tells it now.
     """
     if row is None:
-        _not_placed(state, tracked, f"{NONCE_UNUSED}; {said}" if tracked.is_fenced else said)
+        not_placed(state, tracked, f"{NONCE_UNUSED}; {said}" if tracked.is_fenced else said)
         return
     if tracked.state is _S.FRESH:
         where = f"{row.order_id} is in the day order book"
@@ -342,7 +355,8 @@ def end_as_said(state: State, tracked: TrackedIntent, row: OrderReport | None, s
     take_over(state, tracked, row, f"{row.order_id}, {said}")
 
 
-def _not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:
+def not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:
+    """End a question: this proves that its order was never placed."""
     release(state, tracked, _S.NOT_PLACED, "never placed", proof=proof)
 
 
@@ -354,31 +368,3 @@ def release(
     tracked.poll = None
     move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note=reason)
     orders.reject(state, tracked, to, proof)
-
-
-def end_day(state: State, today: date) -> None:
-    """The day order book of the days before `today` is closed: what it never showed was not placed,
-    as far as can be known. What may have traded halts its symbol.
-    """
-    for tracked in state.pending_intents():
-        intent, reads = tracked.intent, tracked.absent_reads
-        if intent.trading_date >= today or tracked.state not in OPEN_QUESTIONS:
-            continue
-        if tracked.state is _S.FRESH and reads >= state.settings.absent_reads:
-            _not_placed(state, tracked, f"{NONCE_UNUSED}, absent until the day's end")
-            continue
-        rows, symbol = candidates(state, tracked), intent.symbol
-        if tracked.state in _MAY_BE_FRESH:
-            move_intent(state, tracked, _S.REACHED, "the day ended before it was known")
-        shown = f"none of {', '.join(rows)} is proved to be it" if rows else "no row showed it"
-        proof = f"in no day order book until the day's end: {shown}"
-        traded = sum(state.orders[order_id].row.executed_quantity for order_id in rows)
-        release(state, tracked, _S.EOD_ABSENT, "the day is over", proof=proof)
-        text = (
-            f"the search for {intent_words(intent)} of {intent.trading_date} has ended with its "
-            f"day: {shown}. Compare the holding of {symbol} with the broker's statement"
-        )
-        facts = {**intent_facts(tracked, rows), "traded": traded}
-        state.alert("ORDER_ABSENT", text, facts, about=intent.intent_id, symbol=symbol)
-        if traded:
-            state.halt_symbol(symbol, f"{traded:,} shares traded that may be {intent.intent_id}'s")

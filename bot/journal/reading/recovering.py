@@ -2,17 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from bot.domain.entry import (
-    ACCOUNT_SCOPE,
-    FENCE_SCOPE,
     LIMITS_NOTE,
-    REDUCED_SCOPE,
     Fill,
     OrderUpdated,
     RunState,
@@ -20,8 +17,6 @@ from bot.domain.entry import (
 )
 from bot.domain.order import (
     TERMINAL_STATES,
-    UNRESOLVED_SENDS,
-    Intent,
     RowFigures,
     SendState,
     Side,
@@ -32,7 +27,6 @@ from bot.domain.recovery import (
     PlaceSeen,
     RecoveredStrategy,
     Recovery,
-    StoredIntent,
 )
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, made
@@ -45,6 +39,7 @@ from bot.journal.reading.recovering_state import (
     faults,
     flatten,
     halted,
+    halted_scopes,
     killed_since,
     newest_by_scope,
     newest_note,
@@ -53,31 +48,18 @@ from bot.journal.reading.recovering_state import (
     reduced,
 )
 from bot.journal.reading.recovering_writes import (
-    attempts_of,
     cancels,
     changes,
+    days_in_question,
     later_ids,
     rows_shown,
+    stored_intents,
     unsettled_amends,
 )
-from bot.journal.writing.batch import POLLS
 from bot.journal.writing.sends import WHOLE_BOT, ScopeState, lasting_state
 
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
 """Intents in these states were never sent, so they do not count as orders of the day."""
-UNDECIDED: Final = UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}
-MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
-    SendState.REFUSED,
-    SendState.NOT_SENT,
-    SendState.NOT_PLACED,
-    SendState.HELD,
-    SendState.EXPIRED_LOCAL,
-    SendState.EOD_ABSENT,
-    SendState.MATCHED,
-}
-"""Unresolved, or settled as no order or as one matched by its looks: a row that looks like one of
-these is a late ghost or a duplicate.
-"""
 SETTLEMENT_LASTS: Final = timedelta(days=21)
 """Minimum: T+2 over the Tet holidays, which close the exchanges for up to nine days."""
 REQUESTS_LOOKED_AT: Final = 500
@@ -104,10 +86,9 @@ def read_recovery(
     kept = lasting_state(connection, *WHOLE_BOT)
     if kept is None or kept.state not in SURVIVING:
         kept = ScopeState(RunState.RUNNING, "", "")
-    fills, orders = tables.fills, tables.orders
+    fills = tables.fills
     day, first = trading_date.isoformat(), (trading_date - SETTLEMENT_LASTS).isoformat()
     recent = fills.c.trading_date >= first
-    wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     breaks, next_break_number = open_breaks(connection)
     later = later_ids(connection, day)
@@ -122,8 +103,8 @@ def read_recovery(
         run_state=kept.state,
         run_state_reason=kept.reason,
         run_state_by=kept.by,
-        intents=tuple(_intents(connection, day)),
-        orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
+        intents=tuple(stored_intents(connection, day)),
+        orders=_orders(connection, day),
         traded_elsewhere=_traded_elsewhere(connection, first, day),
         amends=tuple(unsettled_amends(connection, day)),
         later_ids=later,
@@ -140,11 +121,7 @@ def read_recovery(
         breaks=breaks,
         next_break_number=next_break_number,
         halted_symbols=halted(connection, "symbol:"),
-        halted_scopes={
-            prefix + name: reason
-            for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE, REDUCED_SCOPE)
-            for name, reason in halted(connection, prefix).items()
-        },
+        halted_scopes=halted_scopes(connection),
         reduced=reduced(connection, trading_date),
         recent_requests=_requests(connection, day, sa.true()),
         recent_sales=_requests(connection, day, SALES),
@@ -177,39 +154,17 @@ def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
     return int(digits[1]) + 1 if digits else 1
 
 
-def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
-    """Return the intents, with their POSTs where an order may still turn up: also one that was
-    accepted under an id that no row has shown with anything new.
-    """
-    intents, attempts, orders = tables.intents, tables.attempts, tables.orders
-    wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
-    results = tables.order_results
-    is_shown = sa.exists().where(
-        results.c.order_id == orders.c.order_id,
-        results.c.intent_id == orders.c.intent_id,
-        results.c.source.in_(POLLS),
-    )
-    unseen = sa.select(orders.c.intent_id).where(
-        orders.c.intent_id.is_not(None), orders.c.state.not_in(TERMINAL_STATES), ~is_shown
-    )
-    may_be_seen = intents.c.state.in_(MAY_BE_SEEN_YET) | intents.c.intent_id.in_(unseen)
-    posted = (
-        sa.select(attempts)
-        .join(intents, intents.c.intent_id == attempts.c.intent_id)
-        .where(wanted, attempts.c.verb == "POST", may_be_seen)
-    )
-    found = attempts_of(connection, connection.execute(posted).mappings().all())
-    posts = {attempt.intent_id: attempt for attempt in found.values()}
-    for row in _rows(connection, intents, wanted):
-        intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
-        post = posts.get(intent.intent_id)
-        proof = row["proof"] or ""
-        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post, proof)
+def _orders(connection: sa.Connection, day: str) -> tuple[OrderUpdated, ...]:
+    """Return what `Recovery.orders` promises."""
+    orders = tables.orders
+    wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
+    wanted |= orders.c.trading_date.in_(days_in_question(day))
+    return tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted))
 
 
 def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[OrderUpdated, ...]:
-    """Return the ended external orders from a day on and before another that traded; a row that
-    turned out to be one of our orders under a later id is none.
+    """Return the ended external orders from a day on and before another that traded, without those
+    of days in question; a row that turned out to be one of our orders under a later id is none.
     """
     orders, results, own = tables.orders, tables.order_results, tables.orders.alias()
     is_ours = sa.exists().where(
@@ -224,6 +179,7 @@ def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[
         orders.c.intent_id.is_(None),
         orders.c.executed_quantity > 0,
         orders.c.state.in_(TERMINAL_STATES),
+        orders.c.trading_date.not_in(days_in_question(day)),
         ~is_ours,
     )
     return tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted))

@@ -9,11 +9,13 @@ import sqlalchemy as sa
 
 from bot.domain.account import AccountSnapshot, Break, Moved, moved_in
 from bot.domain.entry import (
+    ACCOUNT_SCOPE,
     BOOK_ACCEPTED,
     CLOSE_NOTE,
     ENTRIES_SCOPE,
     EXPLAINED,
     FAULT_NOTE,
+    FENCE_SCOPE,
     FLATTEN_NOTE,
     RECONCILE_NOTE,
     REDUCED_SCOPE,
@@ -132,6 +134,16 @@ def halted(connection: sa.Connection, prefix: str) -> dict[str, str]:
     """Return what is halted in a kind of scope, and why."""
     found = newest_by_scope(connection, prefix)
     return {name: row["reason"] for name, row in found.items() if row["to_state"] == HALTED}
+
+
+def halted_scopes(connection: sa.Connection) -> dict[str, str]:
+    """Return which accounts, nonces and risk are halted, by their scopes, and why."""
+    prefixes = ACCOUNT_SCOPE, FENCE_SCOPE, REDUCED_SCOPE
+    return {
+        prefix + name: why
+        for prefix in prefixes
+        for name, why in halted(connection, prefix).items()
+    }
 
 
 def reduced(connection: sa.Connection, day: date) -> dict[str, str]:

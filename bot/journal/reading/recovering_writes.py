@@ -1,6 +1,6 @@
-"""Reads what a start has to know about writes: attempts with every order id that was known before
-each, amendments without a verdict, wishes to cancel, what amendments have changed, and the rows
-that orders have shown.
+"""Reads what a start has to know about writes: intents, attempts with every order id that was known
+before each, amendments without a verdict, wishes to cancel, what amendments have changed, and the
+rows that orders have shown.
 """
 
 import json
@@ -14,8 +14,15 @@ import sqlalchemy as sa
 
 from bot.domain import local_time
 from bot.domain.entry import AttemptStarted, Verdict
-from bot.domain.order import TERMINAL_STATES, OrderState, RowFigures
-from bot.domain.recovery import StoredAmend, StoredChanges
+from bot.domain.order import (
+    TERMINAL_STATES,
+    UNRESOLVED_SENDS,
+    Intent,
+    OrderState,
+    RowFigures,
+    SendState,
+)
+from bot.domain.recovery import LATE_ROWS, StoredAmend, StoredChanges, StoredIntent
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text, made
 from bot.journal.database.tables import total
@@ -31,6 +38,68 @@ _MAY_CHANGE: Final = (OrderState.PENDING_REPLACE, OrderState.PENDING_CANCEL)
 """A cancel that the broker shows hides that an amendment is under way. One that has its verdict is
 over with the next row.
 """
+
+
+UNDECIDED: Final = UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}
+MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
+    SendState.REFUSED,
+    SendState.NOT_SENT,
+    SendState.NOT_PLACED,
+    SendState.HELD,
+    SendState.EXPIRED_LOCAL,
+    SendState.EOD_ABSENT,
+    SendState.MATCHED,
+}
+"""Unresolved, or settled as no order or as one matched by its looks: a row that looks like one of
+these is a late ghost or a duplicate.
+"""
+
+
+def _is_lost_of_late(day: str) -> sa.ColumnElement[bool]:
+    since = (date.fromisoformat(day) - LATE_ROWS).isoformat()
+    intents = tables.intents
+    return (intents.c.state == SendState.EOD_ABSENT) & (intents.c.trading_date >= since)
+
+
+def days_in_question(day: str) -> sa.Select[tuple[str]]:
+    """Select the days of a place that is or was lost, of late: every other order of such a day has
+    to be told from it.
+    """
+    is_open = tables.intents.c.state.in_(UNRESOLVED_SENDS)
+    return sa.select(tables.intents.c.trading_date).where(is_open | _is_lost_of_late(day))
+
+
+def stored_intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
+    """Return the intents, with their POSTs where an order may still turn up: also one that was
+    accepted under an id that no row has shown with anything new.
+    """
+    intents, attempts, orders = tables.intents, _ATTEMPTS, _ORDERS
+    wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
+    wanted |= _is_lost_of_late(day)
+    results = _RESULTS
+    is_shown = sa.exists().where(
+        results.c.order_id == orders.c.order_id,
+        results.c.intent_id == orders.c.intent_id,
+        results.c.source.in_(POLLS),
+    )
+    unseen = sa.select(orders.c.intent_id).where(
+        orders.c.intent_id.is_not(None), orders.c.state.not_in(TERMINAL_STATES), ~is_shown
+    )
+    may_be_seen = intents.c.state.in_(MAY_BE_SEEN_YET) | intents.c.intent_id.in_(unseen)
+    posted = (
+        sa.select(attempts)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(wanted, attempts.c.verb == "POST", may_be_seen)
+    )
+    found = attempts_of(connection, connection.execute(posted).mappings().all())
+    posts = {attempt.intent_id: attempt for attempt in found.values()}
+    for row in connection.execute(
+        sa.select(intents).where(wanted).order_by(intents.c.seq)
+    ).mappings():
+        intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
+        post = posts.get(intent.intent_id)
+        proof = row["proof"] or ""
+        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post, proof)
 
 
 def attempts_of(
@@ -116,9 +185,7 @@ def cancels(connection: sa.Connection, day: str) -> dict[str, str]:
 
 
 def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
-    """Return the later ids of today's orders and of those that an earlier day left open, oldest
-    first.
-    """
+    """Return the later ids of the orders that `Recovery.orders` has, oldest first."""
     found: dict[str, tuple[str, ...]] = {}
     for order_id, later, _ in _later_shown(connection, day):
         found[order_id] = (*found.get(order_id, ()), later)
@@ -162,6 +229,7 @@ def rows_shown(
 def _later_shown(connection: sa.Connection, day: str) -> Iterator[tuple[str, str, int]]:
     """Yield each later id with its order's first one, and the number of its first row."""
     is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
+    is_meant |= _ORDERS.c.trading_date.in_(days_in_question(day))
     first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()
     if first is None:
         return

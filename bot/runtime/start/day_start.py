@@ -1,20 +1,23 @@
 """The reads before a day begins: the same after a start and after a night.
 
-    order history (where an earlier day left orders open) ─► day order book ─► account ─► Reconciled
+    order history (where an earlier day left orders open, or places unknown)
+        ─► day order book ─► account ─► Reconciled
 
 With open work, or in a running bot, failed reads are retried until they work: orders may be open,
 so the bot stays, cancels and takes requests; no order is sent before everything is read. If the
 broker answers other reads, a day begins without the order history after `HISTORY_TRIES`, and the
-symbols of orders left open are halted. A start also reads the market; what orders need comes first.
+symbols of what it would have shown are halted. A start also reads the market; what orders need
+comes first.
 
 Today's day order book does not list orders that an earlier day left open; the order history does,
 under each of an order's ids. It is merged before that day is closed, so that a fill while no bot
-ran also becomes a fill in the journal.
+ran also becomes a fill in the journal. A place whose outcome was lost has no id: of it the history
+gives what looks like it, and the engine decides.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
 from typing import Final
@@ -34,9 +37,18 @@ from bot.domain.message import (
     Reconciled,
 )
 from bot.domain.operations import EarlierOrdersRead
-from bot.domain.order import TERMINAL_STATES, OrderReport, Side
+from bot.domain.order import (
+    TERMINAL_STATES,
+    UNRESOLVED_SENDS,
+    Intent,
+    OrderReport,
+    OrderState,
+    OrderType,
+    Side,
+)
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Quote
+from bot.domain.recovery import Recovery
 from bot.protocol.calls import ORDER_HISTORY_CODEC
 from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact
@@ -55,10 +67,19 @@ REFUSED_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class KnownOrders:
-    """Orders as the bot knows them; `later_ids` maps each later id to its order's first one."""
+    """Orders as the bot knows them; `later_ids` are the ids of each, by its first one. `unknown`
+    are the places of which it is not known whether they became orders.
+    """
 
     rows: Iterable[OrderUpdated]
     later_ids: Mapping[str, Sequence[str]]
+    unknown: Iterable[Intent]
+
+    @classmethod
+    def of(cls, recovery: Recovery) -> "KnownOrders":
+        """Return what the journal knows of them."""
+        unknown = [one.intent for one in recovery.intents if one.state in UNRESOLVED_SENDS]
+        return cls(recovery.orders, recovery.later_ids, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,29 +152,34 @@ class DayStart:
         self.post(Reconciled(self.market.now()))
 
     async def _orders_and_account(self, known: KnownOrders) -> None:
-        self.post(EarlierOrdersRead(self.market.now(), await self._earlier(known)))
+        self.post(await self._earlier(known))
         await self.retry.ask(self.day_order_book.read_first)
         await self.retry.ask(self.reads.account_first)
 
-    async def _earlier(self, known: KnownOrders) -> tuple[OrderReport, ...]:
+    async def _earlier(self, known: KnownOrders) -> EarlierOrdersRead:
         now = self.market.now()
         today = now.astimezone(EXCHANGE_TZ).date()
         left = left_open(known, self.account, today)
-        if not left:
-            return ()
-        ask = partial(earlier_ends, self.client, self.account, left, now=now)
+        lost = [
+            each
+            for each in known.unknown
+            if each.account == self.account.extended_id and each.trading_date < today
+        ]
+        if not left and not lost:
+            return EarlierOrdersRead(now, ())
+        ask = partial(earlier_ends, self.client, self.account, left, lost, now=now)
         look = partial(self.client.todays_orders, self.account, now)
         found = await read_history(self.retry, ask, look)
         if isinstance(found, BrokerError):
-            ids = ", ".join(left)
+            ids = ", ".join([*left, *(each.intent_id for each in lost)])
             text = (
                 f"the order history can't be read ({found}): how {ids} ended is not known. Their "
                 "symbols are halted. Compare the holding with the broker's, then: bot resume"
             )
             numbers = {"alert": "HISTORY_UNREAD", "orders": ids, "error": str(found)}
             self.post(Noted(now, Note(now, "ALERT", text, numbers)))
-            return ()
-        return found
+            return EarlierOrdersRead(self.market.now(), (), is_unread=True)
+        return EarlierOrdersRead(self.market.now(), found)
 
     def _symbols(self) -> Collection[str]:
         return sorted({symbol for plan in self.plans for symbol in plan.symbols})
@@ -220,55 +246,99 @@ async def read_history(
 
 
 async def earlier_ends(
-    client: BrokerClient, account: SubAccount, left: Mapping[str, OrderUpdated], *, now: datetime
+    client: BrokerClient,
+    account: SubAccount,
+    left: Mapping[str, OrderUpdated],
+    lost: Sequence[Intent],
+    *,
+    now: datetime,
 ) -> tuple[OrderReport, ...]:
-    """Return what the history says of orders that an earlier day left; empty if there were none.
+    """Return what the history says of orders that an earlier day left, and what in it looks like a
+    place that was lost; empty if there were none.
 
     For an order that it does not list, the engine halts the symbol. `now` is market time. Raises
     BrokerError if the history cannot be read.
     """
-    if not left:
+    days = [*(row.trading_date for row in left.values()), *(each.trading_date for each in lost)]
+    if not days:
         return ()
-    days = [row.trading_date for row in left.values()]
     query = [("fromDate", min(days).isoformat()), ("toDate", max(days).isoformat())]
     pages = read_pages(client, ORDER_HISTORY_CODEC, {"sub_account_id": account.id}, query)
-    past = [each async for page in pages for each in page.value.orders]
-    found = (_report_of(left.get(each.order_id), each, now) for each in past)
-    return tuple(report for report in found if report is not None)
+    found = list[OrderReport]()
+    async for page in pages:
+        for past in page.value.orders:
+            row = left.get(past.order_id)
+            report = _report_of(row, past, now) if row is not None else None
+            # The id may be another order's, of another day.
+            report = report or _report_like(lost, past, now)
+            found += [report] if report is not None else []
+    return tuple(found)
 
 
-def _report_of(row: OrderUpdated | None, past: PastOrder, now: datetime) -> OrderReport | None:
+def _report_like(lost: Sequence[Intent], past: PastOrder, now: datetime) -> OrderReport | None:
+    """Return the row of an order that looks like a lost place, or like a part of it; whether it is
+    that, the engine decides. What was executed of it may not be known: then it counts as open.
+    """
+    days = {each.trading_date for each in lost}
+    day = past.transaction_date or (min(days) if len(days) == 1 else None)
+    alike = (
+        each
+        for each in lost
+        if (each.trading_date, each.symbol, each.side) == (day, past.symbol, past.side)
+        and 0 < past.quantity <= each.quantity
+    )
+    intent = next(alike, None)
+    if intent is None or not past.order_id:
+        return None
+    named = past.order_type if past.order_type in OrderType.__members__ else past.market_price
+    report = replace(
+        _row_of(past, intent, now), order_type=named or "", price=past.limit_price or None
+    )
+    if past.executed_quantity is None:
+        report = replace(report, state=OrderState.ACCEPTED, cancelled_quantity=0)
+        return replace(report, remaining_quantity=past.quantity)
+    return report
+
+
+def _report_of(row: OrderUpdated, past: PastOrder, now: datetime) -> OrderReport | None:
     """Return what the history says about an order. All are day orders, so none is open any more.
 
     None if it is another order (ids may be reused on another day), or if the history does not say
     how much was executed.
     """
-    if row is None or past.executed_quantity is None or past.symbol != row.symbol:
+    if past.executed_quantity is None or past.symbol != row.symbol:
         return None
     if past.transaction_date not in {None, row.trading_date}:
         return None
+    report = _row_of(past, row, now)
+    return replace(report, order_type=row.order_type, price=past.limit_price or row.price)
+
+
+def _row_of(past: PastOrder, order: OrderUpdated | Intent, now: datetime) -> OrderReport:
+    """Return an order of the history as a row of its own day, which is over."""
+    executed = past.executed_quantity or 0
+    quantity = past.quantity or order.quantity
     figures = {
         "order_quantity": past.quantity,
         "execute_quantity": past.executed_quantity,
         "execute_price": past.average_price,
         "execute_amount": past.executed_amount,
     }
-    quantity = past.quantity or row.quantity
     return OrderReport(
         order_id=past.order_id,
-        root_order_id=row.order_id,
-        account=row.account,
-        trading_date=row.trading_date,
-        symbol=row.symbol,
-        side=Side(past.side) if past.side in Side.__members__ else row.side,
+        root_order_id=order.order_id if isinstance(order, OrderUpdated) else past.order_id,
+        account=order.account,
+        trading_date=order.trading_date,
+        symbol=order.symbol,
+        side=Side(past.side) if past.side in Side.__members__ else order.side,
         quantity=quantity,
-        order_type=row.order_type,
-        price=past.limit_price or row.price,
-        executed_quantity=past.executed_quantity,
+        order_type=order.order_type,
+        price=None,
+        executed_quantity=executed,
         average_price=past.average_price,
         executed_amount=past.executed_amount,
         remaining_quantity=0,
-        cancelled_quantity=max(0, quantity - past.executed_quantity),
+        cancelled_quantity=max(0, quantity - executed),
         status=past.status,
         state=state_of(past.status),
         may_cancel=False,

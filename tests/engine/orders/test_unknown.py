@@ -1031,7 +1031,7 @@ def test_a_row_of_an_order_that_was_held_for_a_token_is_a_ghost(held_s, state):
     "state",
     [
         *(SendState.REFUSED, SendState.NOT_SENT, SendState.NOT_PLACED),
-        *(SendState.EXPIRED_LOCAL, SendState.EOD_ABSENT),
+        SendState.EXPIRED_LOCAL,
     ],
 )
 def test_a_restart_knows_enough_to_see_a_ghost(state):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -139,6 +140,41 @@ async def test_of_an_amended_order_the_rows_of_its_newest_id_come_back(journal: 
     assert (await journal.recover(DAY, _kept)).rows == {
         story.order_id: (("row 3", 0, None, 0, 0, 0),)
     }
+
+
+@pytest.mark.parametrize(
+    ("end", "days", "comes"),
+    [
+        (None, 1, True),
+        (None, 30, True),
+        (_SEND.EOD_ABSENT, 1, True),
+        (_SEND.EOD_ABSENT, 7, True),
+        (_SEND.EOD_ABSENT, 8, False),
+        (_SEND.MATCHED, 1, False),
+    ],
+)
+async def test_a_lost_place_comes_back_with_all_orders_of_its_day(
+    journal: Journal, end: SendState | None, days: int, *, comes: bool
+) -> None:
+    lost, ended, stranger = Story(1), Story(2, price=27_100), Story(3, price=27_150)
+    await journal.write([lost.decision, lost.recorded])
+    await journal.write(lost.sending)
+    steps = [_SEND.SENDING, _SEND.UNKNOWN, _SEND.REACHED, *([end] if end else [])]
+    await journal.write([lost.moved(old, new) for old, new in pairwise(steps)])
+    for entries in ended.placed():
+        await journal.write(entries)
+    await journal.write([but(ended.result(1, "row"), order_id="ORD99")])
+    ours = but(ended.accepted, state=OrderState.CANCELLED)
+    alien = but(stranger.accepted, intent_id=None, strategy=None, state=OrderState.FILLED)
+    alien = but(alien, executed_quantity=100, executed_amount=2_715_000)
+    await journal.write([ours, alien])
+
+    found = await journal.recover(DAY + timedelta(days=days))
+
+    assert found.orders == ((ours, alien) if comes else ())
+    assert dict(found.later_ids) == ({ours.order_id: ("ORD99",)} if comes else {})
+    assert found.traded_elsewhere == (() if comes else (alien,))
+    assert [one.attempt for one in found.intents] == ([lost.started] if comes else [])
 
 
 async def test_an_order_that_is_not_ours_comes_back_too(journal: Journal) -> None:

@@ -13,7 +13,8 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.entry import Note, OrderUpdated
 from bot.domain.message import Noted
 from bot.domain.operations import EarlierOrdersRead
-from bot.domain.order import OrderReport, OrderState
+from bot.domain.order import OrderReport, OrderState, Side
+from bot.domain.order_status import shown_state
 from bot.runtime.activity import RightOfWay
 from bot.runtime.closes import Closes
 from bot.runtime.reads import Health, Reads
@@ -61,9 +62,9 @@ async def left_overnight(
 
 
 async def ends_of(stage: Stage, row: OrderUpdated, *later: str) -> tuple[OrderReport, ...]:
-    known = KnownOrders([row], {row.order_id: later})
+    known = KnownOrders([row], {row.order_id: later}, ())
     left = left_open(known, stage.account, DAY + timedelta(days=1))
-    return await earlier_ends(stage.broker.client, stage.account, left, now=stage.clock.now())
+    return await earlier_ends(stage.broker.client, stage.account, left, (), now=stage.clock.now())
 
 
 async def test_a_fill_of_the_time_without_a_bot_is_told(tmp_path: Path, sqlite_url: str) -> None:
@@ -101,6 +102,68 @@ async def test_what_the_history_does_not_know_is_left_open(tmp_path: Path, sqlit
 
     for other in others:
         assert await ends_of(stage, other) == ()
+    await stage.strike()
+
+
+async def lost_of(stage: Stage, row: OrderUpdated, **changes: object) -> tuple[OrderReport, ...]:
+    """What the history shows that looks like that order, had its answer been lost."""
+    lost = intent(limit_price=row.price, **changes)  # type: ignore[arg-type]
+    client, now = stage.broker.client, stage.clock.now()
+    return await earlier_ends(client, stage.account, {}, [lost], now=now)
+
+
+@pytest.mark.parametrize(("limit_price", "then"), [(ABOVE, "FILLED"), (BELOW, "EXPIRED")])
+async def test_a_place_whose_answer_was_lost_is_found_in_the_history(
+    tmp_path: Path, sqlite_url: str, limit_price: int, then: str
+) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=limit_price)
+
+    [report] = await lost_of(stage, row)
+
+    assert (report.order_id, report.root_order_id) == (row.order_id, row.order_id)
+    assert (report.account, report.trading_date, report.side) == (row.account, DAY, row.side)
+    assert (report.quantity, report.price, report.order_type) == (row.quantity, row.price, "LO")
+    assert shown_state(report) == then
+    assert report.executed_quantity == (row.quantity if then == "FILLED" else 0)
+    assert report.remaining_quantity == 0
+    others: list[dict[str, object]] = [
+        {"symbol": "SHS"},
+        {"side": Side.SELL},
+        {"quantity": row.quantity - 1},
+        {"trading_date": DAY - timedelta(days=1)},
+    ]
+    for other in others:
+        assert await lost_of(stage, row, **other) == ()
+    await stage.strike()
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"order_type": "MP", "execute_quantity": 100}, ("MP", None, 100, 0)),
+        ({"order_type": "?", "market_price": "MP", "execute_quantity": 0}, ("MP", None, 0, 0)),
+        ({"order_type": "LO", "limit_price": 27_100}, ("LO", 27_100, 0, 100)),
+        ({"order_side": "", "execute_quantity": 0}, None),
+        ({"transaction_date": "2026-11-18", "execute_quantity": 0}, None),
+    ],
+)
+async def test_what_the_history_says_of_a_lost_place_is_read_as_it_stands(
+    tmp_path: Path, sqlite_url: str, said: dict[str, object], found: tuple[object, ...] | None
+) -> None:
+    row_of = {"order_id": "ORD9", "symbol": "HPG", "order_side": "BUY", "order_quantity": 100}
+    rows = [{**row_of, "order_status": "SENT", **said}]
+    body = json.dumps({"error_code": "0", "result": {"data": rows}})
+    match = {"verb": "GET", "path": "/trading/sub-accounts/*/orders*", "times": 0}
+    fault = {"match": match, "action": {"do": "status", "status": 200, "body": body}}
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[fault])
+
+    reports = await lost_of(stage, row, quantity=100)
+
+    shown = [
+        (each.order_type, each.price, each.executed_quantity, each.remaining_quantity)
+        for each in reports
+    ]
+    assert shown == ([found] if found else [])
     await stage.strike()
 
 
@@ -200,13 +263,17 @@ async def test_a_day_begins_without_a_history_that_alone_refuses_the_key(
         closes=Closes(client, clock, load_rulebook(), post, {}),
     )
 
-    await day_start.after_start(KnownOrders([row], {}))
+    lost = intent(number=7, limit_price=BELOW)
+    for known in (KnownOrders([row], {}, ()), KnownOrders([], {}, [lost])):
+        stage.events.clear()
+        await day_start.after_start(known)
 
-    notes = [each.entry for each in stage.events if isinstance(each, Noted)]
-    told = [note.numbers.get("alert") for note in notes if isinstance(note, Note)]
-    alerts = [each for each in told if each]
-    assert alerts == ["HISTORY_UNREAD"]
-    assert EarlierOrdersRead in map(type, stage.events)
+        notes = [each.entry for each in stage.events if isinstance(each, Noted)]
+        told = [note.numbers for note in notes if isinstance(note, Note) and note.kind == "ALERT"]
+        name = lost.intent_id if known.unknown else row.order_id
+        assert [(each["alert"], each["orders"]) for each in told] == [("HISTORY_UNREAD", name)]
+        [read] = [each for each in stage.events if isinstance(each, EarlierOrdersRead)]
+        assert (read.reports, read.is_unread) == ((), True)
     await stage.strike()
 
 
