@@ -4,12 +4,15 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from bot.config.scenario_file import load_scenario
-from bot.domain.entry import IntentMoved, Note
+from bot.domain.entry import Fill, IntentMoved, Note
+from bot.domain.local_time import instant_of
 from bot.domain.order import SendState
 from bot.protocol.signing import HEADER_NONCE
 from bot.runtime.run import run_bot
@@ -17,7 +20,7 @@ from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.by_hand import Ask, tell_by_hand
-from tests.staging import QUIET
+from tests.staging import DAY, QUIET
 from tests.story import InProcessEnvironment, Shown, Story, once, tell, write_project
 
 NEVER_ARRIVES = {
@@ -190,3 +193,41 @@ async def test_a_place_that_never_arrived_ends_by_a_verdict_while_no_list_comes_
     assert proof.endswith("not in the app")
     assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked again
     assert len(second.broker_orders()) == 1
+
+
+ANSWER_LOST = {"match": {"verb": "POST", "path": "*/orders"}, "action": {"do": "rst"}}
+
+
+@pytest.mark.parametrize("is_history_dead", [False, True])
+async def test_a_place_that_was_lost_with_its_day_is_found_in_the_order_history(
+    tmp_path: Path, *, is_history_dead: bool
+) -> None:
+    dead = {"action": {"do": "status", "status": 500}}
+    book = {"verb": "GET", "path": "*/order-book", "at": "09:20:04", "until": "09:21:00"}
+    faults = [ANSWER_LOST, {"match": {**book, "times": 0}, **dead}]
+    if is_history_dead:
+        history = {"verb": "GET", "path": "/trading/sub-accounts/*/orders*", "times": 0}
+        faults.append({"match": history, **dead})
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[once()])
+    lost = await tell(config, minutes=0.5, stop_grace_s=0)
+    assert _states(lost)[-1] is SendState.REACHED
+    next_day = instant_of(DAY + timedelta(days=1), time(8, 40))
+
+    def make(spec: EnvironmentSpec) -> InProcessEnvironment:
+        script = load_scenario("story.yaml", lost.loaded.base_dir)
+        sandbox, clock = wake_sandbox(spec, script)
+        clock.advance_to(next_day)
+        sandbox.advance(next_day)
+        return InProcessEnvironment(sandbox, clock, spec)
+
+    shown = Shown()
+    options = RunOptions(run_for=timedelta(hours=23, minutes=30), stop_grace_s=0)
+    story = Story(await run_bot(lost.loaded, options, shown, make=make), shown, lost.loaded)
+
+    wanted = [SendState.EOD_ABSENT] if is_history_dead else [SendState.MATCHED]
+    assert _states(story)[:1] == wanted
+    fills = [(fill.intent_id, fill.quantity) for fill in shown.all(Fill)]
+    assert fills[:1] == ([] if is_history_dead else [("L-0001", 100)])
+    assert ("HISTORY_UNREAD" in _alerts(story)) is is_history_dead
+    assert ("SYMBOL_HALTED" in _alerts(story)) is is_history_dead
+    assert ("BREAK" in _alerts(story)) is is_history_dead, "shares that no order explains"
