@@ -227,7 +227,7 @@ class TerminalScreen:
     def row(self, name: str, text: str) -> None:
         with _going_on():
             if self._is_read(STDERR):
-                say(self._invocation, f" ok {name:<9} {text}")
+                say(self._invocation, f" ok {name:<9} {phrases(self._language)(text)}")
 
     def trouble(self, text: str) -> None:
         """Show what is wrong now, once until something else happens."""
@@ -237,7 +237,7 @@ class TerminalScreen:
             if self._is_read(STDERR):
                 self._trouble = text
                 self._wipe()
-                write_line(f" !! {text}", err=True)
+                write_line(f" !! {phrases(self._language)(text)}", err=True)
                 self._draw()
 
     def talk(self, text: str) -> None:

@@ -91,7 +91,10 @@ def _told_in(language: str, problem: Problem) -> Problem:
     if language in {"", ENGLISH}:
         return problem
     from bot.cli.explaining import meanings  # slow, and only needed for another language
+    from bot.cli.telling.languages import phrases
 
+    if (told := phrases(language)(problem.message)) != problem.message:
+        return replace(problem, message=told)
     meaning = meanings(language).get(problem.code)
     return replace(problem, message=f"{meaning}: {problem.message}") if meaning else problem
 

@@ -15,6 +15,7 @@ from bot.cli.show import json_text, print_lines, watch, width
 from bot.cli.target import Fields, find_status, no_bot, which_bot
 from bot.cli.telling.languages import ENGLISH, Say, phrases, told
 from bot.cli.telling.wording import (
+    BY_OPERATOR,
     SIGNALLED,
     by_words,
     folded,
@@ -110,7 +111,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     if text := trouble.text("text"):
         begun = trouble.instant("since")
         when = say("since {time}: ", time=minute_on(_today(found), begun)) if begun else ""
-        yield from _rows(say("TROUBLE"), [f"{when}{text}"])
+        yield from _rows(say("TROUBLE"), [f"{when}{say(text)}"])
     if found["state"] == RunState.STOPPED:
         yield f"{say('STOPPED')}  {which}"
         return
@@ -154,7 +155,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
         news = say("{id}: outcome not known yet; never sent again (bot order {id})", id=name)
         yield from _rows(say("unknown"), [news])
     for symbol, reason in found.inner("halted_symbols").items():
-        yield from _rows(say("halted"), [f"{symbol}: {reason}"])
+        yield from _rows(say("halted"), [f"{symbol}: {say(str(reason))}"])
     yield from _rows(say("alert"), list(alerts_of(found)))
     yield from _rows("2FA", [_second_factor(say, found.inner("two_factor"))])
     yield from _rows(say("journal"), [found.text("journal")])
@@ -199,13 +200,14 @@ def _why(say: Say, found: Fields) -> str:
         when = f" {minute_on(_today(found), since)}" if since else ""
         if row.text("state") in _BY_HAND:
             is_signal = by == SIGNALLED
+            reason = reason if by == BY_OPERATOR else say(reason)
             said = f": {reason}" if reason and not is_signal else ""
             who = by_words(by, reason) if is_signal else say(by_words(by, "") or "by itself")
             cause = f"{row.text('state')} {who}{when}{said}"
         else:
             cause = f"{say(reason)} {say('since')}{when}" if when else say(reason)
         causes.append(cause)
-    return say(", and ").join(causes) or found.text("reason")
+    return say(", and ").join(causes) or say(found.text("reason"))
 
 
 def _strategy(say: Say, row: Fields) -> str:
@@ -213,7 +215,7 @@ def _strategy(say: Say, row: Fields) -> str:
     if state == "warming":
         state = reason
     elif reason and state != "on":  # why it was switched on again is old news
-        state = f"{say(state)}: {reason}"
+        state = f"{say(state)}: {say(reason)}"
     watch = f" ({say('watch')})" if row.text("mode") == "watch" else ""
     line = f"{row.text('name')}{watch} {say(state)}"
     return " · ".join([line, *_changed(say, row)])

@@ -3,9 +3,17 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.cli.telling.languages import told
+from bot.cli.telling.languages import Say, phrases, told
 from bot.cli.telling.memory import Lines, Memory, line, more
-from bot.cli.telling.wording import LINE_MAX, by_words, counted, order_words, span_of
+from bot.cli.telling.wording import (
+    BY_OPERATOR,
+    LINE_MAX,
+    SIGNALLED,
+    by_words,
+    counted,
+    order_words,
+    span_of,
+)
 from bot.domain.entry import (
     AUTH_DROPPED,
     AUTH_TAKEN,
@@ -39,6 +47,8 @@ LIMIT_EVERY: Final = timedelta(minutes=5)
 LIMIT_SHORT: Final = timedelta(seconds=1)
 LIMIT_LONG: Final = timedelta(seconds=10)
 """Longer waits for the quota are always shown; shorter ones only now and then."""
+_BY_BROKER, _BY_JOURNAL = "broker", "database"
+"""The engine's names for two causes: no read works, nothing can be written."""
 _PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED})
 _STATE_KINDS: Final = {
     RunState.STARTING: "RUNNING",
@@ -59,19 +69,29 @@ def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
         memory.ready = entry
         if memory.status_line.state is not RunState.HALTED:
             return []  # the change of state says it
-        text = f"ok {entry.detail}; the bot stays HALTED"
-        return [line(entry.at, "2FA", text), more(LEAVE_HALT)]
+        say = phrases(memory.language)
+        text = say(f"ok {entry.detail}; the bot stays HALTED")
+        return [line(entry.at, "2FA", text), more(say(LEAVE_HALT))]
     if entry.kind in {AUTH_TYPED, AUTH_TAKEN, AUTH_DROPPED}:
         return []
     word = {"proved": "ok, ", "CODE_REQUESTED": "code "}.get(entry.kind, "")
     return [line(entry.at, "2FA", f"{word}{entry.detail}")]
 
 
+def _who(say: Say, by: str, reason: str) -> str:
+    """Who did it and why: `by you: lunch`. What a person has typed stays as it is."""
+    if by == SIGNALLED:
+        return say("by {signal}", signal=reason)
+    who, why = say(by_words(by, "")), reason if by == BY_OPERATOR else say(reason)
+    return ": ".join(filter(None, (who, why)))
+
+
 def state_lines(memory: Memory, entry: StateChanged) -> Lines:
-    at, to_state, by = entry.at, entry.to_state, by_words(entry.by, entry.reason)
+    say = phrases(memory.language)
+    at, to_state, by = entry.at, entry.to_state, _who(say, entry.by, entry.reason)
     if entry.scope == REDUCED_SCOPE:
         is_begun = to_state is RunState.HALTED
-        now_is = "REDUCING: no buys, sells continue" if is_begun else "buying again"
+        now_is = say("REDUCING: no buys, sells continue" if is_begun else "buying again")
         return [line(at, "PAUSED" if is_begun else "RESUMED", f"{by} · {now_is}" if by else now_is)]
     if ":" in entry.scope:
         return []  # its ALERT says it
@@ -82,27 +102,33 @@ def state_lines(memory: Memory, entry: StateChanged) -> Lines:
     if to_state is RunState.RUNNING:
         paused_at, memory.paused_at = memory.paused_at, None
         if entry.from_state is RunState.STARTING:
-            return [line(at, "RUNNING", entry.reason)]
-        paused = f" · paused {span_of(at - paused_at)}" if paused_at else ""
+            return [line(at, "RUNNING", say(entry.reason))]
+        paused = ""
+        # A lost journal says itself for how long it was lost; market time may have stood still.
+        if paused_at is not None and entry.by != _BY_JOURNAL:
+            paused = f" · {say('paused {span}', span=span_of(at - paused_at))}"
         is_new_token = entry.from_state is RunState.NEEDS_2FA
-        proof = " · unproven until the first order" if is_new_token else ""
+        proof = f" · {say('unproven until the first order')}" if is_new_token else ""
         return [line(at, "RESUMED", f"{by}{paused}{proof}")]
     if memory.paused_at is None and to_state in _PAUSES:
         memory.paused_at = at
     if to_state is RunState.STOPPING and entry.by == "demo":
-        return [line(at, "DEMO", f"{entry.reason} · stopping cleanly")]
+        return [line(at, "DEMO", f"{say(entry.reason)} · {say('stopping cleanly')}")]
     lines = []
     ready = memory.ready
     if ready and ready.at == at and entry.from_state is RunState.NEEDS_2FA:
         lines.append(line(at, "2FA", f"ok {ready.detail}"))  # something else still stops trading
     if to_state is RunState.DEGRADED:
-        by = f"the broker can't be read: {entry.reason}" if entry.by == "broker" else entry.reason
+        why = (
+            f"the broker can't be read: {entry.reason}" if entry.by == _BY_BROKER else entry.reason
+        )
+        by = say(why)
     lines.append(line(at, _STATE_KINDS[to_state], by))
-    return [*lines, more(LEAVE_HALT)] if to_state is RunState.HALTED else lines
+    return [*lines, more(say(LEAVE_HALT))] if to_state is RunState.HALTED else lines
 
 
 def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
-    memory.paused_at = entry.at
+    memory.paused_at, say = entry.at, phrases(memory.language)
     needed = memory.needed
     intent = memory.intents.get(needed.intent_id or "") if needed else None
     if needed is None:
@@ -113,8 +139,8 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
         order = order_words(side=intent.side, quantity=intent.quantity, symbol=intent.symbol)
         why = f"needs 2FA · 403 {needed.code} on {intent.intent_id} ({order}) · not sent again"
     lines = [
-        line(entry.at, "PAUSED", why),
-        more("Stopped: new orders, changes, cancels. Still on: quotes, positions, journal."),
+        line(entry.at, "PAUSED", say(why)),
+        more(say("Stopped: new orders, changes, cancels. Still on: quotes, positions, journal.")),
     ]
     listed = []
     for row in memory.status_line.open_orders():
@@ -123,13 +149,13 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
         listed.append(f"{row.order_id} {order}")
     if listed:
         orders = counted(len(listed), "open order")
-        lines.append(more(f"{orders} can't be cancelled until then: {', '.join(listed)}"))
-    return [*lines, more("To continue: bot otp, or answer the question here")]
+        lines.append(more(say(f"{orders} can't be cancelled until then: {', '.join(listed)}")))
+    return [*lines, more(say("To continue: bot otp, or answer the question here"))]
 
 
-def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:
+def switch_lines(memory: Memory, entry: StrategySwitched) -> Lines:
     kinds = {"on": "RESUMED", "paused": "PAUSED", "warming": "SKIP"}
-    text = by_words(entry.by, entry.reason) or entry.state
+    text = _who(phrases(memory.language), entry.by, entry.reason) or entry.state
     if entry.state not in kinds and text != entry.state:
         text = f"{entry.state}: {text}"
     return [line(entry.at, kinds.get(entry.state, "ALERT"), text, entry.strategy)]
@@ -157,7 +183,8 @@ def note_lines(memory: Memory, entry: Note) -> Lines:
     if code == "TWO_FACTOR_NEEDED" and entry.at == memory.paused_at:
         left, a_day = entry.numbers.get("codes_left"), entry.numbers.get("codes_a_day")
         # The lines of the pause have just said everything else.
-        return [more(f"{left} of the day's {a_day} codes left")] if a_day else []
+        text = phrases(memory.language)(f"{left} of the day's {a_day} codes left")
+        return [more(text)] if a_day else []
     text = told(memory.language, entry.text, code, entry.numbers)
     is_usual = entry.kind == CODE_NOTE and not entry.numbers.get("changed")
     if entry.kind in {CLOSE_NOTE, LIMITS_NOTE, NOTICE_NOTE} or is_usual:  # for the next start

@@ -17,7 +17,9 @@ LINE_MAX: Final = 100
 LINES_MAX: Final = 8
 SIGNALLED: Final = "signal"
 """The actor if it was a signal: its name is the reason."""
-_ACTORS: Final = {"operator": "by you", "journal": "as before the restart"}
+BY_OPERATOR: Final = "operator"
+"""The actor if it was a person: the reason is in their own words."""
+_ACTORS: Final = {BY_OPERATOR: "by you", "journal": "as before the restart"}
 PHRASES: Final = {
     "biên độ": "price outside the day's band",
     "bước giá": "price off the tick",

@@ -90,7 +90,7 @@ class Notices:
         language = settings.language or loaded.settings.language
         self._journal_url, self._origin = loaded.journal_url, loaded.origin_of("journal.url")
         self._wording = Wording(language, loaded.name, loaded.settings.mode)
-        self._picker = Picker(self._wording, told)
+        self._told, self._picker = told, Picker(self._wording, told)
         self._trouble = trouble
         group = timedelta(seconds=settings.group_s)
         self._policy = Policy(group=group, quiet_hours=settings.quiet_hours.of)
@@ -242,7 +242,8 @@ class Notices:
             self._take([self._wording.notice(now, NoticeKind.STATE, text, group="journal_back")])
         for name in [name for name, why in found.items() if why and name not in told]:
             told.add(name)
-            text = self._wording.said(name, why=found[name])
+            why = self._told(self._wording.language, str(found[name]), "", {})
+            text = self._wording.said(name, why=why)
             self._take([self._wording.notice(now, NoticeKind.HALTED, text, group=name)])
 
     def _look_at_limits(self) -> None:

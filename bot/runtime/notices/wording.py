@@ -204,7 +204,8 @@ class Picker:
         if entry.by == BY_JOURNAL and not is_end:
             return []  # it may be stored long after: who looks at the journal itself tells
         self._is_ill = entry.to_state is RunState.DEGRADED
-        text = self._wording.said("state", state=entry.to_state, reason=entry.reason)
+        reason = self._told(self._wording.language, entry.reason, "", {})
+        text = self._wording.said("state", state=entry.to_state, reason=reason)
         group = entry.to_state.value if kind is NoticeKind.STATE else kind
         return [self._wording.notice(entry.at, kind, text, group=group)]
 

@@ -293,7 +293,7 @@ def test_a_running_bot_in_vietnamese() -> None:
 
     assert lines == [
         f"NEEDS_2FA (cần mã 2FA)  {WHICH}  từ 09:14 (24m)  HOSE khớp lệnh liên tục",
-        ("lý do       PAUSED do bạn 09:20: earnings, và needs 2FA (OTP_SESSION_EXPIRED) từ 09:38"),
+        ("lý do       PAUSED do bạn 09:20: earnings, và cần mã 2FA (OTP_SESSION_EXPIRED) từ 09:38"),
         "chiến lược  sma-fpt đang bật",
         "            depth-hpg (chỉ theo dõi) tạm ngưng: earnings",
         "            sma-vnm waiting for 20 bars (7 so far)",
