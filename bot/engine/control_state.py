@@ -218,10 +218,11 @@ class MachineTime:
 @dataclass(slots=True)
 class FailingReads:
     """One kind of read: what fails now, and why. `told` of that was in one of so many `alerts`; the
-    rest is `due` then.
+    rest is `due` then. `again` is when the engine itself asks, where nobody polls.
     """
 
     details: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     alerts: int = 0
     due: datetime | None = None
+    again: datetime | None = None

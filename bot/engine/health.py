@@ -15,7 +15,8 @@ placed with the disk's last bytes could not be recorded.
 A single kind of read that fails while others work is reported until it works again; otherwise it
 would go unnoticed, as the known state just stays as it is: no quote wakes a strategy, no row ends
 an order. Everything else continues, and checks the age of the data it uses. What fails later of the
-same kind is told too, in fewer and fewer alerts while any of it fails.
+same kind is told too, in fewer and fewer alerts while any of it fails. The detail of an order is
+read when something needs it; while it fails, that of an open order is tried now and then.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ from bot.domain.message import (
     JournalHealthChanged,
     ReadAccount,
     ReadHealthChanged,
+    ReadOrder,
     ReadTodaysOrders,
     TodaysOrdersRead,
 )
@@ -296,12 +298,19 @@ READS_TOGETHER: Final = timedelta(seconds=15)
 The next of that kind take twice as long each time, at most DOUBLINGS_MAX times.
 """
 DOUBLINGS_MAX: Final = 6
+DETAIL: Final = "the detail of an order"
+DETAIL_AGAIN: Final = timedelta(seconds=30)
+"""How soon a detail is tried again while none can be read, if an own order is open."""
 SHOWN_MAX: Final = 5
 """How many are named; of further ones only the number."""
 WITHOUT: Final[Mapping[str, str]] = {
     "the day order book": (
         "no order is sent, fills and ends of orders are seen late; cancels still go out. Look in "
         "the broker's app for what is open"
+    ),
+    DETAIL: (
+        "cancels go out all the same; cancels and fills go by the day order book, and no order is "
+        "changed"
     ),
     "the account": (
         "orders go on by the last cash and shares that were read, and by the bot's own fills"
@@ -337,20 +346,26 @@ def on_read_health(state: State, event: ReadHealthChanged) -> None:
                 state.note("RESUME", f"{event.kind} {now_is}", {"read": event.kind})
         return
     failing.details[event.about] = event.detail
+    if event.kind == DETAIL and failing.again is None:
+        failing.again = state.now + DETAIL_AGAIN
     if failing.due is None and event.about not in failing.told:
         more = READS_TOGETHER * 2 ** min(failing.alerts - 1, DOUBLINGS_MAX)
         failing.due = state.now + more if failing.alerts else state.now
 
 
 def reads_due(state: State) -> datetime | None:
-    """Return when failing reads are to be reported next."""
-    dues = [each.due for each in state.failing_reads.values() if each.due is not None]
+    """Return when failing reads are to be reported, or tried, next."""
+    dues = [due for each in state.failing_reads.values() for due in (each.due, each.again) if due]
     return min(dues, default=None)
 
 
 def tell_reads(state: State) -> None:
-    """Report what fails and was not reported yet, once it is due."""
+    """Report what fails and was not reported yet, once it is due; try a detail again."""
     for kind, failing in state.failing_reads.items():
+        if failing.again is not None and failing.again <= state.now:
+            failing.again = state.now + DETAIL_AGAIN
+            if order := next((each for each in state.open_orders() if each.is_own), None):
+                state.command(ReadOrder(order.row.order_id, "details can't be read"))
         if failing.due is None or failing.due > state.now:
             continue
         failing.due = None
@@ -364,8 +379,10 @@ def read_alerts(state: State) -> Iterable[Standing]:
     """Yield which reads fail now, one sentence per kind."""
     if BY_BROKER in state.gate.troubles:
         return  # nothing can be read, which the state itself says
+    needs_detail = any(each.is_own for each in state.open_orders()) or state.pending_intents()
     for kind, failing in state.failing_reads.items():
-        yield _standing(kind, failing.details)
+        if kind != DETAIL or needs_detail:
+            yield _standing(kind, failing.details)
 
 
 def _standing(kind: str, failing: Mapping[str, str]) -> Standing:

@@ -3,8 +3,9 @@
 A failed read does not change the engine's state; three failures in a row of any reads make the
 broker unhealthy, the next success makes it healthy again. A single kind of read that keeps failing
 is reported separately, and once more if it still fails after such a time: till then it could not be
-told from the others. The row of a single order counts for neither, as the day order book shows it
-too.
+told from the others. The detail of an order is such a kind, whichever order is asked for: but its
+failures say nothing of the others, as the day order book shows an order too. An unknown id is an
+answer.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
 )
 from bot.domain.order import OrderReport
+from bot.engine.health import DETAIL
 from bot.engine.index import KnownIds, SeenIds
 from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.worlds.environment import Elapsed
@@ -121,17 +123,22 @@ class Health:
             at, detail = self._clock.now(), "it is not polled"
             self._post(ReadHealthChanged(at, True, detail, kind, about, is_resting=True))
 
+    def failed_alone(self, error: BrokerError, kind: str, about: str = "") -> int:
+        """A read failed, which is counted for itself alone; return how often it has in a row."""
+        if isinstance(error, RateLimited):
+            return 0
+        fresh = Failing(kind, about, self._elapsed_s())
+        failing = self._failing.setdefault((kind, about), fresh)
+        failing.count, failing.reason = failing.count + 1, error.reason
+        if failing.count == _named_from(kind) or failing.is_due:
+            at, failing.is_due = self._clock.now(), False
+            self._post(ReadHealthChanged(at, False, error.reason, kind, about))
+        return failing.count
+
     def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
         """A read failed; one already reported says nothing about the others."""
-        if not isinstance(error, RateLimited):
-            fresh = Failing(kind, about, self._elapsed_s())
-            failing = self._failing.setdefault((kind, about), fresh)
-            failing.count, failing.reason = failing.count + 1, error.reason
-            if failing.count == _named_from(kind) or failing.is_due:
-                at, failing.is_due = self._clock.now(), False
-                self._post(ReadHealthChanged(at, False, error.reason, kind, about))
-            if failing.count > FAILURES_MAX:
-                return
+        if self.failed_alone(error, kind, about) > FAILURES_MAX:
+            return
         self._failures += 1
         if self._is_healthy and self._failures >= FAILURES_MAX:
             self._is_healthy = False
@@ -336,10 +343,13 @@ class Reads:
 
         async def ask(at: datetime) -> Event:
             try:
-                return OrderRead(at, order_id, await read(self.sub_account, order_id, at))
-            except BrokerError:
+                row = await read(self.sub_account, order_id, at)
+            except BrokerError as error:
                 self.post(OrderRead(at, order_id, None, is_unreadable=True))
+                self.health.failed_alone(error, DETAIL)
                 raise
+            self.health.succeeded(DETAIL)
+            return OrderRead(at, order_id, row)
 
         await self._once(key, ask, None)
 

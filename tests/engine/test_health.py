@@ -13,9 +13,11 @@ from bot.domain.message import (
     PlaceOrder,
     ReadAccount,
     ReadHealthChanged,
+    ReadOrder,
     ReadTodaysOrders,
 )
 from bot.domain.operations import ClockStepped, StoodStill
+from bot.engine.health import DETAIL, DETAIL_AGAIN
 from tests.engine.stage import Stage
 
 SPAN = timedelta(minutes=10)
@@ -160,6 +162,32 @@ def test_a_quote_that_is_polled_no_more_is_not_said_to_work() -> None:
 
     assert stage.engine.status().alerts == ()
     assert stage.last(Note).text == "the quote is not polled until a session begins"
+
+
+def test_a_dead_detail_is_named_while_an_order_needs_it_and_tried_again() -> None:
+    stage = Stage()
+    stage.working()
+    _read(stage, DETAIL, fails="HTTP 500")
+
+    [standing] = stage.engine.status().alerts
+    done = stage.pass_time(DETAIL_AGAIN.total_seconds())
+
+    assert standing == (
+        "the detail of an order can't be read (HTTP 500); it is asked for again and again: cancels "
+        "go out all the same; cancels and fills go by the day order book, and no order is changed. "
+        "If it lasts, ask the broker"
+    )
+    assert ReadOrder("ORD1", "details can't be read") in done
+
+
+def test_a_dead_detail_that_no_order_needs_is_no_trouble() -> None:
+    stage = Stage()
+    _read(stage, DETAIL, fails="HTTP 500")
+
+    done = stage.pass_time(DETAIL_AGAIN.total_seconds())
+
+    assert stage.engine.status().alerts == ()
+    assert [each for each in done if isinstance(each, ReadOrder)] == []
 
 
 def _told_of(stage: Stage) -> list[tuple[str, object]]:

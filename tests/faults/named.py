@@ -77,7 +77,14 @@ _LOST: Final = {
 """An order that is in no book: only its nonce, tried at users/me, shows that it never arrived."""
 STAYING: Final[Mapping[str, Stays]] = {
     "list of the day's orders": _route(_BOOK, "day order book"),
-    "detail of an order": _route(f"{_BOOK}/*", ""),
+    "detail of an order": Stays(
+        {"verb": "GET", "path": f"{_BOOK}/*"},
+        "the detail of an order",
+        {way: action for way, action in _WAYS.items() if way != "404"},
+    ),
+    "detail of an order unknown": Stays(
+        {"verb": "GET", "path": f"{_BOOK}/*"}, "", {"404": _WAYS["404"]}
+    ),
     "portfolio": _route("*/portfolio", "the account"),
     "summary": _route("*/summary", "the account"),
     "quote": _route(_QUOTE, "the quote"),

@@ -21,7 +21,7 @@ SOON, LATE = WITHIN_S, WITHIN_S + 0.1
 def test_a_fault_counts_as_named_if_screen_and_status_name_it_in_time(found, verdict) -> None:
     assert found.judge(QUOTE) == verdict
     never_struck = verdict if found.struck_s is None else ""
-    assert found.judge(STAYING["detail of an order"]) == never_struck
+    assert found.judge(STAYING["detail of an order unknown"]) == never_struck
 
 
 @pytest.mark.process

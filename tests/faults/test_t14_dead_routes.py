@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.domain.entry import Note
+from bot.domain.entry import Note, RunState, StateChanged
 from bot.drill.oracle import faults_in, outcome_of
+from bot.engine.health import DETAIL
 from bot.sandbox.faults.script import FaultScript
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.faults.hanging import trading
@@ -73,6 +74,16 @@ async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_name
     assert any("(L-0001, BUY 100 HPG at 26,000) is still open after" in each for each in alerts)
     said = [note.numbers.get("alert") for note in told.story.shown.all(Note)]
     assert {"CANCEL_LATE", "CANCEL_STUCK"} <= set(said)
+
+
+@pytest.mark.scripted
+async def test_a_dead_detail_is_named_once_a_cancel_needed_it(tmp_path: Path) -> None:
+    told = await _told(tmp_path, DETAILS, "500")
+
+    notes = [note.numbers for note in told.story.shown.all(Note)]
+    assert [each["read"] for each in notes if each.get("alert") == "READ_FAILS"] == [DETAIL]
+    states = [each.to_state for each in told.story.shown.all(StateChanged)]
+    assert RunState.DEGRADED not in states
 
 
 @pytest.mark.scripted

@@ -6,7 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.message import AccountRead, Event, OrderRead, TodaysOrdersRead
+from bot.domain.message import (
+    AccountRead,
+    Event,
+    OrderRead,
+    ReadHealthChanged,
+    TodaysOrdersRead,
+)
+from bot.engine.health import DETAIL
 from bot.runtime.activity import RightOfWay
 from bot.runtime.reads import DayBookReader, Health, Reads
 from tests.broker.played_broker import ACCOUNT, Reply, desk
@@ -46,6 +53,35 @@ async def test_whatever_keeps_a_row_from_being_read_is_told_to_the_cancel_that_w
     assert [replace(one, at=at) for one in posted] == [
         OrderRead(at, "ORD1", None, is_unreadable=True)
     ]
+
+
+async def test_a_dead_detail_is_named_at_the_second_failure_and_ends_with_an_answer() -> None:
+    posted: list[Event] = []
+    bench = desk(*(Reply({}, 500),) * 6, UNKNOWN)
+    health, way = Health(bench.clock, posted.append), RightOfWay(hold_s=0)
+    reads = Reads(bench.broker.client, ACCOUNT, bench.clock, health, posted.append, way)
+
+    for number in range(7):
+        await reads.order(f"ORD{number}")
+
+    news = [each for each in posted if not isinstance(each, OrderRead)]
+    assert [(type(one), one.kind, one.is_healthy) for one in news] == [
+        (ReadHealthChanged, DETAIL, False),
+        (ReadHealthChanged, DETAIL, True),
+    ]
+    assert posted.index(news[0]) == 2
+
+
+async def test_one_detail_that_fails_or_an_id_that_is_unknown_is_no_trouble() -> None:
+    posted: list[Event] = []
+    bench = desk(Reply({}, 500), UNKNOWN, UNKNOWN, Reply({}, 500), UNKNOWN)
+    health, way = Health(bench.clock, posted.append), RightOfWay(hold_s=0)
+    reads = Reads(bench.broker.client, ACCOUNT, bench.clock, health, posted.append, way)
+
+    for number in range(5):
+        await reads.order(f"ORD{number}")
+
+    assert [each for each in posted if not isinstance(each, OrderRead)] == []
 
 
 async def test_a_poll_of_the_market_lets_an_order_go_first() -> None:
