@@ -9,7 +9,8 @@ A story is a day, or the stretch of one that something depends on, with a busy b
 machine against the sandbox: faults that pass and faults that stay, rows about other orders, a clock
 that is off, a disk that hangs, plug-ins that act in every hook, a person and a stranger who act,
 and kills. When all is mended the bot's journal is judged by the broker's ledger, which it never
-reads. A failure prints the command that tells it again, and the shortest list of what is needed.
+reads. A failure prints the command that tells it again, at once, and at the end the shortest list
+of what is needed that two minutes find.
 100 stories or more fail, too, when fewer than 95 of 100 had the faults that a story should have, or
 they went less than 500 times as fast as the market; and a night of 1,000 or more when an id of the
 failure catalogue that they play struck fewer than 50 times: `PLAYS` in plan.py says which plays
@@ -79,6 +80,8 @@ FULL_PERCENT_MIN: Final = 95
 TIMES_REAL_MIN: Final = 500
 """By the time of a core that it used, so that others who use the machine hardly matter."""
 FAILURES_SHOWN: Final = 3
+SHRINK_S_MAX: Final = 120.0
+"""How long a failure is told again and again with less in it."""
 WORDS_MAX: Final = 1_000
 OTHER_HASH: Final = "told again its hash is"
 NO_START: Final = 3
@@ -367,12 +370,17 @@ def _rows(outcome: StoryResult) -> Iterator[str]:
 # --------------------------------------------------------------------------------- the command
 
 
-def shrink(plan: Plan, tell: Tell = run_plan) -> Plan:
-    """Leave out whatever is not needed for the failure: by halves, then one by one."""
+def shrink(plan: Plan, tell: Tell = run_plan, *, within_s: float = SHRINK_S_MAX) -> Plan:
+    """Leave out whatever is not needed for the failure: by halves, then one by one, and what was
+    left out when the time is over.
+    """
+    give_up = time.monotonic() + within_s
     needed = [part for part in plan.parts if part not in plan.left_out]
     size = max(len(needed) // 2, 1)
     while True:
         for begin in range(0, len(needed), size):
+            if time.monotonic() >= give_up:
+                return plan
             smaller = plan.without(needed[begin : begin + size])
             if tell(smaller).faults:
                 plan = smaller
@@ -429,6 +437,7 @@ def report(results: Iterable[Result], *, of: int, is_twice: bool = False) -> int
         if result.faults:
             failed.append(result)
             _say(f"seed {result.seed} FAILED: {result.faults[0][:WORDS_MAX]}")
+            _say(f"  again: make simulate SEED={result.seed}")
         if sys.stdout.isatty():
             _say(f"\r{figures.count} of {of}", end="")
     _say(f"\n{figures.words(time.perf_counter() - begun)}")
@@ -542,6 +551,9 @@ def _tell_failure(result: Result) -> None:
     _say("\n".join(f"  {each}" for each in result.faults))
     if all(OTHER_HASH in each for each in result.faults):
         return  # a part that is left out shows nothing: it need not come again
+    _say(
+        f"  again: make simulate SEED={result.seed}; what it needs takes {SHRINK_S_MAX:g} s at most"
+    )
     plan = shrink(plan_of(result.seed))
     left = [part for part in plan.parts if part not in plan.left_out]
     _say(f"  it needs no more than, on the {plan.day.name} with pest {plan.pest}:")

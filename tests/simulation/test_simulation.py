@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from bot.runtime.state_dir import LEDGER
 from tests.sandbox.client import ready
 from tests.simulation import simulate
 from tests.simulation.machine import MachineLoop, run_on_machine
-from tests.simulation.plan import LASTING_FAULTS, OF_READS, SHORT_FAULTS, plan_of
+from tests.simulation.plan import LASTING_FAULTS, OF_READS, SHORT_FAULTS, Plan, plan_of
 from tests.simulation.simulate import (
     LASTING_MIN,
     STRUCK_MIN,
@@ -26,6 +27,7 @@ from tests.simulation.simulate import (
     _project,
     _told_secrets,
     in_child,
+    report,
     run_plan,
     run_seed,
     run_twice,
@@ -181,6 +183,44 @@ def test_a_failure_shrinks_to_what_it_needs() -> None:
     small = shrink(plan, needs_two)
 
     assert [part for part in small.parts if part not in small.left_out] == ["f3", "k0"]
+
+
+def test_one_that_takes_long_is_shrunk_for_a_while() -> None:
+    told = list[int]()
+
+    def fails(plan: Plan) -> Result:
+        told.append(len(plan.left_out))
+        time.sleep(0.002)
+        return replace(NOTHING, found=["all by itself"])
+
+    small = shrink(plan_of(0), fails, within_s=0.001)
+
+    assert [len(small.left_out)] == told
+    assert shrink(plan_of(0), fails, within_s=0) == plan_of(0)
+
+
+def test_a_failure_and_its_command_are_told_before_it_is_shrunk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shrinking(plan: Plan) -> Plan:
+        before = capsys.readouterr().out
+        assert before.count("  again: make simulate SEED=7") == 2
+        assert "  two at once" in before
+        return plan.without(["f3"])
+
+    def results() -> Iterator[Result]:
+        yield replace(NOTHING, seed=7, found=["two at once"])
+        shown = capsys.readouterr().out
+        assert shown.splitlines()[:2] == [
+            "seed 7 FAILED: two at once",
+            "  again: make simulate SEED=7",
+        ]
+        sys.stdout.write(shown)
+
+    monkeypatch.setattr(simulate, "shrink", shrinking)
+
+    assert report(results(), of=1) == 1
+    assert "again: make simulate SEED=7 LEFT_OUT='f3'" in capsys.readouterr().out
 
 
 def test_a_secret_that_the_bot_has_written_is_found(tmp_path: Path) -> None:
