@@ -66,6 +66,14 @@ class Reached:
     problems: list[str] = field(default_factory=list)
     ready_s: list[float] = field(default_factory=list)
 
+    def undone(self) -> list[str]:
+        """Name the thread before whose calls the bot was never killed: it may be none of those of
+        a flow, as the journal's is known by its work alone.
+        """
+        return undone(
+            points_of_the_main_thread=self.threads[0], points_of_the_journal_thread=self.threads[1]
+        )
+
     def lines(self) -> list[str]:
         """The table of the flow."""
         wrong, ready, kills = counted(self.problems), sorted(self.ready_s), self.threads.total()
@@ -100,7 +108,7 @@ def go_through(
             story.come_to_rest()
             reached.ready_s += story.ready_s
             reached.problems += story.judge()
-    reached.problems += undone(points=reached.threads.total())
+    reached.problems += reached.undone()
     return reached
 
 
