@@ -2,6 +2,7 @@
 reads.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,10 @@ UNSEEN_MAX = timedelta(seconds=90)
 """From a change of somebody else's order to the answer that shows it, allowing for
 one failed read.
 """
+UNSURE = timedelta(seconds=30)
+"""By how much the bot's time of a read may differ from the ledger's: its clock may be 20 s off, and
+an answer takes its time.
+"""
 UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - FOR_A_PERSON
 
 
@@ -37,6 +42,14 @@ class StoryResult:
     """The orders that somebody placed elsewhere."""
     ended_at: datetime | None = None
     """The last time in the ledger."""
+    accounts: Sequence[Mapping[str, Any]] = ()
+    """The ledger's lines on the account, one after each trade; none where it has several accounts.
+    """
+
+    @property
+    def nobodys(self) -> frozenset[str]:
+        """The orders that the bot does not own."""
+        return self.by_hand | self.doubtful()
 
     def is_last_minutes(self, order_id: str) -> bool:
         """Return whether the ledger's last line on an order came so late that a bot that does not
@@ -104,8 +117,11 @@ def outcome_of(state_dir: Path, journal: str | None = None) -> StoryResult:
     lines = read_ledger(state_dir / "sandbox.jsonl")
     orders = {str(line["order"]): line for line in lines if line["kind"] == "order"}
     times = [datetime.fromisoformat(str(line["at"])) for line in lines if "at" in line]
+    accounts = [line for line in lines if line["kind"] == "account"]
+    is_one = len({str(line["account"]) for line in accounts}) == 1
     url = journal or f"sqlite:///{state_dir / 'journal.db'}"
-    return StoryResult(url, orders, ended_at=max(times, default=None))
+    ended_at = max(times, default=None)
+    return StoryResult(url, orders, ended_at=ended_at, accounts=accounts if is_one else ())
 
 
 def faults_in(outcome: StoryResult, *, by_hand: frozenset[str] = frozenset()) -> Sequence[str]:
@@ -168,9 +184,11 @@ def no_intent_is_left_open(outcome: StoryResult) -> list[str]:
 
 @promise
 def orders_agree_with_the_ledger(outcome: StoryResult) -> list[str]:
-    """Executed quantity and amount match the ledger, and what has ended there has ended here."""
+    """Executed quantity and amount, and fee and tax of our own, match the ledger, and what has
+    ended there has ended here.
+    """
     found = []
-    nobodys = outcome.by_hand | outcome.doubtful()
+    nobodys = outcome.nobodys
     for row in outcome.rows("select * from orders"):
         key, truth = row["order_id"], outcome.orders.get(row["order_id"])
         if truth is None or (key in nobodys and outcome.is_last_minutes(key)):
@@ -179,6 +197,9 @@ def orders_agree_with_the_ledger(outcome: StoryResult) -> list[str]:
         theirs = (truth["executed"], truth["amount"])
         if ours != theirs:
             found.append(f"{row['order_id']}: executed {ours}, in the ledger {theirs}")
+        costs, charged = (row["fee"], row["tax"]), (truth["fee"], truth["tax"])
+        if key not in nobodys and costs != charged:
+            found.append(f"{key}: executed with fee and tax {costs}, in the ledger {charged}")
         if truth["remaining"] == 0 and row["state"] not in TERMINAL_STATES:
             found.append(f"{row['order_id']} has ended and is {row['state']}")
         if truth["remaining"] > 0 and row["state"] in TERMINAL_STATES - {"REJECTED"}:
@@ -188,19 +209,152 @@ def orders_agree_with_the_ledger(outcome: StoryResult) -> list[str]:
 
 @promise
 def fills_add_up(outcome: StoryResult) -> list[str]:
-    """The fills of each order add up to what was executed, in shares, money and fees."""
+    """The fills of each order add up to what was executed: in shares, money, fee and tax, to the
+    VND. Fee and tax of an order are those of its whole amount, however many fills it has.
+    """
+    query = """
+        select order_id, sum(quantity) quantity, sum(amount) amount, sum(fee) fee, sum(tax) tax
+        from fills group by order_id
+    """
     sums = {
-        row["order_id"]: (row["quantity"], row["amount"])
-        for row in outcome.rows(
-            "select order_id, sum(quantity) quantity, sum(amount) amount from fills group by 1"
-        )
+        row["order_id"]: tuple(int(row[name]) for name in ("quantity", "amount", "fee", "tax"))
+        for row in outcome.rows(query)
     }
-    nobodys = outcome.by_hand | outcome.doubtful()
+    nobodys = outcome.nobodys
+    found = []
+    for key, truth in outcome.orders.items():
+        ours = sums.get(key, (0, 0, 0, 0))
+        theirs = tuple(truth[name] for name in ("executed", "amount", "fee", "tax"))
+        if key not in nobodys and ours != theirs:
+            found.append(f"{key}: fills, their amount, fee and tax {ours} of {theirs}")
+    return found
+
+
+@promise
+def fills_go_to_the_strategy_that_asked(outcome: StoryResult) -> list[str]:
+    """A fill belongs to the strategy, the account and the side of its intent, and the position
+    after it is that before it and its shares; where nothing is left of one, nothing is of its cost.
+    """
+    query = """
+        select f.*, i.strategy asked_by, i.account asked_in, i.symbol asked_for, i.side asked_side
+        from fills f left join intents i on f.intent_id = i.intent_id order by f.seq
+    """
+    found, held, cost = [], Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for row in outcome.rows(query):
+        ours = tuple(row[name] for name in ("strategy", "account", "symbol", "side"))
+        asked = tuple(row[name] for name in ("asked_by", "asked_in", "asked_for", "asked_side"))
+        if ours != asked:
+            found.append(f"fills: {row['fill_id']} is of {ours}, its intent of {asked}")
+        one, sign = (row["asked_by"], row["symbol"]), 1 if row["side"] == "BUY" else -1
+        held[one] += sign * row["quantity"]
+        cost[one] += row["amount"] if sign > 0 else row["realised"] - row["amount"]
+        if row["position"] != held[one]:
+            found.append(f"fills: {row['fill_id']} leaves {row['position']}, not {held[one]}")
+        if not held[one] and cost[one]:
+            found.append(f"fills: {row['fill_id']} leaves no share and {cost[one]:+,} VND of cost")
+    return found
+
+
+@promise
+def the_account_is_explained(outcome: StoryResult) -> list[str]:
+    """What the account began with, our fills, and the ledger's orders of others make the cash and
+    the shares that the ledger ends with: 0 VND, 0 shares unexplained.
+
+    It cannot be said where the journal has no read of the account from before the first trade.
+    """
+    reads = _reads_of_account(outcome)
+    if not reads:
+        return []
+    read = reads[0]
+    first_trade_at = datetime.fromisoformat(outcome.accounts[0]["at"])
+    if datetime.fromisoformat(read["taken_at"]) > first_trade_at - UNSURE:
+        return []
+    left = Counter({None: read["cash"], **_totals(read)})
+    fills = outcome.rows("select * from fills")
+    others = outcome.nobodys & outcome.orders.keys() - {each["order_id"] for each in fills}
+    theirs = (outcome.orders[key] for key in others)
+    for each in (*fills, *({**order, "quantity": order["executed"]} for order in theirs)):
+        sign = 1 if each["side"] == "BUY" else -1
+        left[each["symbol"]] += sign * each["quantity"]
+        left[None] -= sign * each["amount"] + each["fee"] + each["tax"]
+    left.subtract(_ledger_account(outcome.accounts[-1], at=None))
     return [
-        f"{key}: fills {sums.get(key)} of {truth['executed']}, {truth['amount']}"
-        for key, truth in outcome.orders.items()
-        if key not in nobodys and sums.get(key, (0, 0)) != (truth["executed"], truth["amount"])
+        f"fills: {-amount:+,} {'VND' if what is None else f'shares of {what}'} unexplained"
+        for what, amount in left.items()
+        if amount
     ]
+
+
+@promise
+def the_last_read_is_the_ledgers(outcome: StoryResult) -> list[str]:
+    """Cash and shares as the bot has last read them are the ledger's of that time, which they are
+    not where a fault lies about the account until the end.
+    """
+    reads = _reads_of_account(outcome)
+    if not reads:
+        return []
+    read = reads[-1]
+    at = datetime.fromisoformat(read["taken_at"])
+    ours = {None: read["cash"], **_totals(read)}
+    times = [datetime.fromisoformat(line["at"]) for line in outcome.accounts]
+    before = sum(when < at - UNSURE for when in times)
+    after = sum(when <= at + UNSURE for when in times)
+    if not before:
+        return []  # the ledger has no line on an account before its first trade
+    known = [
+        _ledger_account(line, at=when)
+        for line in outcome.accounts[before - 1 : after]
+        for when in (at - UNSURE, at + UNSURE)
+    ]
+    return [] if ours in known else [f"the account was {ours} at last, in the ledger {known[-1]}"]
+
+
+@promise
+def breaks_have_a_reason(outcome: StoryResult) -> list[str]:
+    """Journal and broker have differed in a symbol, or in cash, only where somebody else traded."""
+    elsewhere = {
+        outcome.orders[key]["symbol"]
+        for key in outcome.nobodys & outcome.orders.keys()
+        if outcome.orders[key]["executed"]
+    }
+    query = "select symbol, text from notes where kind = 'ALERT' and numbers like '%\"BREAK\"%'"
+    return [
+        f"no order of others explains the break {row['text']}"
+        for row in outcome.rows(query)
+        if not (elsewhere if row["symbol"] is None else row["symbol"] in elsewhere)
+    ]
+
+
+def _reads_of_account(outcome: StoryResult) -> list[dict[str, Any]]:
+    """Return the reads of the account, none if they cannot be compared: there are several accounts,
+    nothing was traded, or a corporate action gives it what no line of the ledger shows.
+    """
+    if not outcome.accounts or outcome.accounts[-1]["record"]["entitlements"]:
+        return []
+    found = outcome.rows(
+        "select taken_at, account, cash, holdings from account_snapshots order by seq"
+    )
+    return found if len({each["account"] for each in found}) == 1 else []
+
+
+def _totals(read: Mapping[str, Any]) -> dict[str | None, int]:
+    """Return all shares of a read of the account, by symbol."""
+    holdings = json.loads(read["holdings"])
+    return {symbol: each["total"] for symbol, each in holdings.items() if each["total"]}
+
+
+def _ledger_account(line: Mapping[str, Any], at: datetime | None) -> dict[str | None, int]:
+    """Return the ledger's shares by symbol, and its cash under None: as of a time, or with all that
+    is still to come.
+    """
+    record, found = line["record"], Counter[str | None]()
+    found[None] = record["cash"]
+    for each in record["positions"]:
+        found[each["symbol"]] += each["settled"]
+    for each in record["due"]:
+        if each["symbol"] or at is None or datetime.fromisoformat(each["at"]) <= at:
+            found[each["symbol"] or None] += each["quantity"]
+    return {what: amount for what, amount in found.items() if amount or what is None}
 
 
 @promise

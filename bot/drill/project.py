@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bot.config.problems import OperatorMistake
-from bot.config.rulebook import load_symbols
+from bot.config.rulebook import load_symbols, rulebook_of
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.sources import process_environment
@@ -97,6 +97,7 @@ class Project:
                 "seed": self.seed,
                 "speed": speed,
                 "quota": "ENTERPRISE",
+                "fee_ppm": rulebook_of(self.loaded, DAY).fee_ppm,
                 "accounts": [_account(self.loaded.settings.broker.account, self.symbols)],
                 "symbols": [each.model_dump() for each in self.symbols],
                 "faults": list(faults),

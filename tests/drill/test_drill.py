@@ -88,6 +88,16 @@ async def test_a_lost_answer_is_settled_and_what_is_done_to_the_journal_fails(
     assert "ORD-x is not in the journal" in missing
 
 
+def test_the_drills_broker_charges_the_fee_that_the_bot_reckons_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOT_RISK__FEE_PPM", "1200")
+
+    project = project_of(shipped("config/bot.yaml"), tmp_path, 7)
+
+    assert project.scenario().fee_ppm == 1_200
+
+
 def test_a_drill_notifies_nobody_and_listens_on_no_port(tmp_path: Path) -> None:
     bot, drills = tmp_path / "bot", tmp_path / "drills"
     bot.mkdir(mode=0o700)

