@@ -1,4 +1,16 @@
-"""The end of a long proof: one that has done nothing has found nothing wrong, and shown nothing."""
+"""What long proofs share: one that has done nothing has found nothing wrong, and shown nothing; and
+when a send whose answer was lost is settled or fenced.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+NONCE_USED: Final = "the nonce had been used"
+"""What the journal notes of a send that is REACHED, if that is proved: no copy of it can arrive any
+more. Others are REACHED because their nonce was given up.
+"""
+_ENDS: Final = frozenset({"FRESH", "MATCHED", "AMBIGUOUS", "NOT_PLACED", "EOD_ABSENT"})
 
 
 def undone(**counts: int) -> list[str]:
@@ -6,3 +18,16 @@ def undone(**counts: int) -> list[str]:
     return [
         f"NOTHING SHOWN: no {name.replace('_', ' ')}" for name, count in counts.items() if not count
     ]
+
+
+def is_settled(move: Mapping[str, Any]) -> bool:
+    """Whether a transition shows that rows of a send are known, or none can come, or that its nonce
+    keeps copies away.
+    """
+    state = move["to_state"]
+    return state in _ENDS or (state == "REACHED" and move["note"] == NONCE_USED)
+
+
+def within(seconds: Sequence[float], share: int) -> float:
+    """In how many seconds so many of 100 were over; 0 where there were none."""
+    return sorted(seconds)[math.ceil(len(seconds) * share / 100) - 1] if seconds else 0.0

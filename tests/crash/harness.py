@@ -7,6 +7,7 @@ control socket, and at the end, when all is quiet, journal and ledger are compar
 
 import contextlib
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -27,6 +29,7 @@ from tests.memory import roomy_memory
 from tests.postgres_database import administer, own_database
 from tests.postgres_server import private_postgres
 from tests.processes import ROOT, BotProcess
+from tests.proofs import is_settled
 from tests.story import write_project
 
 SPEED: Final = 20.0
@@ -117,6 +120,8 @@ class Crashing:
     began_at: float = field(default_factory=time.monotonic)
     ready_s: list[float] = field(default_factory=list)
     """How long each start took until the bot ran, with the process forked already."""
+    downs: list[tuple[float, float]] = field(default_factory=list)
+    """From each kill to the start after it, by the system's clock; the last may have no end yet."""
 
     @property
     def state_dir(self) -> Path:
@@ -144,6 +149,8 @@ class Crashing:
             "BOT_BROKER__API_SECRET": self.given["api_secret"],
         }
         secrets["BOT_STATE_DIR"] = str(self.folder / self.home)
+        if self.downs:
+            self.downs[-1] = (self.downs[-1][0], min(self.downs[-1][1], time.time()))
         self.bot = BotProcess("run", "-c", str(self.config), *options, **secrets)
         return self.bot
 
@@ -158,6 +165,7 @@ class Crashing:
     def kill(self) -> str:
         """End the bot as a power cut would; return the last that it has said."""
         assert self.bot is not None
+        self.downs.append((time.time(), math.inf))
         self.bot.kill()
         out, err = self.bot.communicate()
         assert "Traceback" not in err, err
@@ -270,11 +278,37 @@ class Crashing:
             if row["intent_id"] in found["unknown"]
         )
 
+    def settled_s(self) -> Iterator[float]:
+        """Yield for how long each send was unknown while a bot ran, by the system's clock, until it
+        was settled or fenced: infinity where it never was. The market is `SPEED` times as fast, so
+        that what is found by a poll is found sooner than in live, what the nonce shows is not.
+        """
+        clocks = self._control("GET").json()
+        market, wire = (datetime.fromisoformat(clocks[each]) for each in ("market", "wire"))
+        since, took = dict[str, float](), dict[str, float]()
+        for row in self.rows("select * from transitions where machine = 'send' order by seq"):
+            passed_s = (datetime.fromisoformat(row["at"]) - market).total_seconds() / SPEED
+            at, intent = wire.timestamp() + passed_s, row["intent_id"]
+            if row["to_state"] == "UNKNOWN":
+                since.setdefault(intent, at)
+            elif intent in since and intent not in took and is_settled(row):
+                took[intent] = at - since[intent] - _overlap(since[intent], at, self.downs)
+        yield from (took.get(intent, math.inf) for intent in since)
+
     def _end_faults(self) -> None:
+        self._control("DELETE")
+
+    def _control(self, verb: str) -> Any:
         import httpx
 
         url = f"{self.given['base_url']}/_sandbox/control"
-        httpx.delete(url, headers={"X-FH-APIKEY": self.given["api_key"]}).raise_for_status()
+        answer = httpx.request(verb, url, headers={"X-FH-APIKEY": self.given["api_key"]})
+        return answer.raise_for_status()
+
+
+def _overlap(begin: float, end: float, spans: Sequence[tuple[float, float]]) -> float:
+    """Return how much of the time from `begin` to `end` lies in the spans."""
+    return sum(max(min(end, last) - max(begin, first), 0.0) for first, last in spans)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,10 @@ places are kept by a proxy for up to two minutes and delivered when the bot has 
 The broker answers all reads. At the close of each day its journal is judged by the broker's ledger,
 and every order's story is looked through, as `order_chains` does.
 
+How soon a send is settled or fenced is said in seconds of the stepped market, in which a request
+takes no time: it is what the bot waits for, and none of what its requests take. For that, on the
+real clock, see `tests.crash.kills`.
+
 An afternoon has about 200 such sends and takes 20 s of a core: each of its 1,300 day order books
 has more rows than the one before. What was counted so far is printed after each on a terminal, and
 also when the run is interrupted or terminated.
@@ -30,7 +34,7 @@ from typing import Any, Final
 
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from tests.by_hand import tell_by_hand
-from tests.proofs import undone
+from tests.proofs import is_settled, undone, within
 from tests.simulation.order_chains import chains_in, write_day
 from tests.simulation.simulate import MEMORY, WORKERS
 from tests.simulation.weather import BehindWeather, Exchange, Message, Weather
@@ -40,8 +44,8 @@ SENDS: Final = 10_000
 SHARE: Final = 0.75
 """Of the places that a fate befalls."""
 WITHIN_S: Final = {50: 2.0, 99: 35.0}
-"""Shares of the unknown sends, and in how many seconds they are settled or fenced at most. No busy
-machine makes them more: they are seconds of the market.
+"""Shares of the unknown sends, and for how many seconds they wait at most until they are settled or
+fenced. No busy machine makes them more: they are seconds of the market.
 """
 HIDDEN: Final = 0.2
 KEPT: Final = 0.06
@@ -88,7 +92,7 @@ class Counted:
         return [
             f"{self.places:,} places, {unknown:,} unknown: {dict(self.ends)}",
             *(f"  {fate:28} {count:6,}" for fate, count in sorted(self.fates.items())),
-            f"settled or fenced after {_shares(self.fenced_s)}",
+            f"settled or fenced after waiting for {_shares(self.fenced_s)}",
             f"found at the broker after {_shares(self.found_s)}",
             f"counted as not placed after {_shares(self.absent_s)}",
             f"{len(self.problems)} lost, doubled, orphaned, miscounted or unexplained",
@@ -97,7 +101,7 @@ class Counted:
 
     def late(self) -> list[str]:
         """Say which share of the unknown sends was settled or fenced later than it should be."""
-        found = [(share, _within(self.fenced_s, share), most) for share, most in WITHIN_S.items()]
+        found = [(share, within(self.fenced_s, share), most) for share, most in WITHIN_S.items()]
         return [
             f"LATE p{share} is {seconds:.1f} s, at most {most:g} s are wanted"
             for share, seconds, most in found
@@ -168,21 +172,23 @@ def _counted(outcome: StoryResult, story: Story) -> Counted:
     struck = {line["rule"]: line["struck"] for line in story.ledger() if line["kind"] == "fault"}
     for rule, fate in enumerate(FATES):
         counted.fates[fate] = int(str(struck.get(rule, 0)))
-    moved = "select intent_id, to_state, at from transitions where machine = 'send' order by seq"
+    moved = "select * from transitions where machine = 'send' order by seq"
     since = dict[str, datetime]()
-    ends = dict[str, str]()
+    ends, fenced = dict[str, str](), set[str]()
     for row in outcome.rows(moved):
         intent, state, at = row["intent_id"], row["to_state"], datetime.fromisoformat(row["at"])
         if state == "UNKNOWN":
             since.setdefault(intent, at)
         elif intent in since:
             took_s = (at - since[intent]).total_seconds()
-            if intent not in ends:
+            if intent not in fenced and is_settled(row):
+                fenced.add(intent)
                 counted.fenced_s.append(took_s)
             ends[intent] = state
             {"MATCHED": counted.found_s, "NOT_PLACED": counted.absent_s}.get(state, []).append(
                 took_s
             )
+    counted.fenced_s += [math.inf] * (len(since) - len(fenced))
     counted.ends.update(ends.get(intent, "UNKNOWN") for intent in since)
     return counted
 
@@ -190,13 +196,8 @@ def _counted(outcome: StoryResult, story: Story) -> Counted:
 def _shares(seconds: Sequence[float]) -> str:
     if not seconds:
         return "never"
-    at = {share: _within(seconds, share) for share in (50, 99, 100)}
+    at = {share: within(seconds, share) for share in (50, 99, 100)}
     return f"p50 {at[50]:.1f} s, p99 {at[99]:.1f} s, at most {at[100]:.1f} s of the market"
-
-
-def _within(seconds: Sequence[float], share: int) -> float:
-    """In how many seconds so many of 100 were over; 0 where there were none."""
-    return sorted(seconds)[math.ceil(len(seconds) * share / 100) - 1] if seconds else 0.0
 
 
 def main() -> int:
