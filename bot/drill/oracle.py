@@ -317,11 +317,12 @@ def breaks_have_a_reason(outcome: StoryResult) -> list[str]:
         for key in outcome.nobodys & outcome.orders.keys()
         if outcome.orders[key]["executed"]
     }
-    query = "select symbol, text from notes where kind = 'ALERT' and numbers like '%\"BREAK\"%'"
+    alerts = outcome.rows("select symbol, text, numbers from notes where kind = 'ALERT'")
     return [
         f"no order of others explains the break {row['text']}"
-        for row in outcome.rows(query)
-        if not (elsewhere if row["symbol"] is None else row["symbol"] in elsewhere)
+        for row in alerts
+        if json.loads(row["numbers"]).get("alert") == "BREAK"
+        and not (elsewhere if row["symbol"] is None else row["symbol"] in elsewhere)
     ]
 
 
