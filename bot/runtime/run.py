@@ -228,9 +228,8 @@ class Run:
         facts = {"mode": self._loaded.settings.mode, "config_sha256": self._loaded.sha256}
         run_id = await ask(journal.start_run(at=self.now(), version=__version__, **facts))
         today = local_of(self.environment.market.now()).date()
-        recovery = recovered_here(
-            await ask(journal.recover(today, figures_in)), opened.damage, self.environment
-        )
+        kept = await ask(journal.recover(today, figures_in))
+        recovery = recovered_here(kept, opened.damage, self.environment)
         self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
         before, self._gap = await ask(in_time(partial(before_this, url, self._rulebook)))
         self._screen.recovered(recovery)
