@@ -24,8 +24,17 @@ ELSEWHERE = {"order_id": "ORD10000009", "intent_id": None}
 
 
 _ROW = {"id": "L-0001", "order_id": None, "executed_quantity": 0, "cancelled_quantity": 0}
-NEVER_SENT = SimpleNamespace(**_ROW, state="EXPIRED", is_open=False, was_sent=False)
-ON_ITS_WAY = SimpleNamespace(**_ROW, state="SUBMITTED", is_open=True, was_sent=True)
+NEVER_SENT = SimpleNamespace(
+    **_ROW, state="EXPIRED", outcome="blocked", is_open=False, was_sent=False
+)
+WAS_HELD = SimpleNamespace(
+    **{**_ROW, "send_state": "EXPIRED_LOCAL", "reason": "cancelled by ann"},
+    state="REJECTED",
+    outcome="expired",
+    is_open=False,
+    was_sent=False,
+)
+ON_ITS_WAY = SimpleNamespace(**_ROW, state="SUBMITTED", outcome="open", is_open=True, was_sent=True)
 
 
 class _Reader:
@@ -105,10 +114,15 @@ async def test_a_journal_that_only_this_command_cannot_read_is_told_after_the_ca
 
 
 @pytest.mark.parametrize(
-    ("ends", "code"), [(NEVER_SENT, ExitCode.DONE), (ON_ITS_WAY, ExitCode.TIMED_OUT)]
+    ("ends", "told", "code"),
+    [
+        (NEVER_SENT, "EXPIRED: nothing filled", ExitCode.DONE),
+        (WAS_HELD, "not sent: cancelled by ann", ExitCode.DONE),
+        (ON_ITS_WAY, "SUBMITTED: nothing filled", ExitCode.TIMED_OUT),
+    ],
 )
 async def test_an_order_without_an_id_yet_counts_as_cancelled_once_it_was_not_sent(
-    away: Path, monkeypatch: pytest.MonkeyPatch, ends: SimpleNamespace, code: ExitCode
+    away: Path, monkeypatch: pytest.MonkeyPatch, ends: SimpleNamespace, told: str, code: ExitCode
 ) -> None:
     monkeypatch.setattr(cancel, "FOLLOWS_S", 0.1)
     monkeypatch.setattr(cancel, "open_journal", lambda _: nullcontext(_Reader(ends)))
@@ -116,7 +130,7 @@ async def test_an_order_without_an_id_yet_counts_as_cancelled_once_it_was_not_se
 
     ran = await _Bot(away, open_orders=[]).call("L-0001")
 
-    assert (ran.out.splitlines()[-1], ran.code) == (f"L-0001 {ends.state}: nothing filled", code)
+    assert (ran.out.splitlines()[-1], ran.code) == (f"L-0001 {told}", code)
     assert ran.err == f"{int(code is ExitCode.DONE)} of 1 order cancelled\n"
 
 
