@@ -251,8 +251,7 @@ def _adopt(state: State, row: OrderReport) -> None:
     like an order found by its looks, or whose id no row has shown. One that shows what a pending
     amendment asked for may be ours.
     """
-    dead = _dead_like(state, row)
-    ghost = max(dead, key=partial(_likeness, state, row), default=None) or _twin_of(state, row)
+    ghost = _ghost_in(state, row)
     known = matching.known_as_external(state, row)
     ours = matching.predecessor_of(state, row) if ghost is None else None
     if ghost is None and known is not None and (ours is None or not _is_newer(known, ours)):
@@ -301,6 +300,16 @@ def _is_newer(known: TrackedOrder, ours: TrackedOrder) -> bool:
     change = ours.change
     is_strange = known.row.note == matching.NOT_OURS
     return is_strange and change is not None and known.number > change.number
+
+
+def _ghost_in(state: State, row: OrderReport) -> TrackedIntent | None:
+    """Return which order of ours a row may be that nobody owns: a dead one, or else the twin of a
+    living one, which is also likelier than one of which no byte has left.
+    """
+    dead = max(_dead_like(state, row), key=partial(_likeness, state, row), default=None)
+    if dead is None or dead.state is SendState.NOT_SENT:
+        return _twin_of(state, row) or dead
+    return dead
 
 
 def _dead_like(state: State, row: OrderReport) -> list[TrackedIntent]:

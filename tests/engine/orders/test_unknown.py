@@ -955,6 +955,25 @@ def test_a_second_row_like_an_order_that_was_found_by_its_looks_halts_its_symbol
     assert len(stage.engine.status().open_orders) == 2
 
 
+def test_a_twin_is_likelier_than_an_order_of_which_no_byte_has_left():
+    stage = Stage()
+    never_left = stage.buy()
+    stage.send(never_left)
+    stage.answer(never_left, NotSent("no connection"))
+    stage.after(200).quote()
+    intent = stage.buy()
+    assert intent is not never_left
+    stage.send(intent)
+    stage.answer(intent, Unknown("no answer came"))
+    found = report_of(intent, "ORD7")
+    stage.after(1).book(found)
+
+    stage.after(10).book(found, report_of(intent, "ORD8"))
+
+    assert _told(stage) == ["TWIN_ORDER", "SYMBOL_HALTED"]
+    assert "looks like L-0002" in stage.engine.status().halted_symbols["HPG"]
+
+
 def test_a_row_like_an_order_whose_own_id_no_row_has_shown_is_told_of_and_halts_its_symbol():
     """A broker may answer with an id that its day order book does not use."""
     stage = Stage()
