@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 NONCE_USED: Final = "the nonce had been used"
-"""What the journal notes of a send that is REACHED, if that is proved: no copy of it can arrive any
-more. Others are REACHED because their nonce was given up.
+"""How the journal's note on a send that is REACHED begins if that is proved, and no copy of it can
+arrive any more. Others are REACHED because their nonce was given up.
 """
 _ENDS: Final = frozenset({"FRESH", "MATCHED", "AMBIGUOUS", "NOT_PLACED", "EOD_ABSENT"})
 
@@ -25,7 +25,7 @@ def is_settled(move: Mapping[str, Any]) -> bool:
     keeps copies away.
     """
     state = move["to_state"]
-    return state in _ENDS or (state == "REACHED" and move["note"] == NONCE_USED)
+    return state in _ENDS or (state == "REACHED" and move["note"].startswith(NONCE_USED))
 
 
 def within(seconds: Sequence[float], share: int) -> float:

@@ -124,7 +124,7 @@ def test_what_a_send_waits_while_no_bot_runs_does_not_count(tmp_path: Path) -> N
         ("L-1", "SENDING", "09:30:00", ""),
         ("L-1", "UNKNOWN", "09:30:20", ""),
         ("L-2", "UNKNOWN", "09:31:00", ""),
-        ("L-1", "REACHED", "09:33:40", NONCE_USED),
+        ("L-1", "REACHED", "09:33:40", f"{NONCE_USED} (scripted by scenario drill)"),
         ("L-1", "MATCHED", "09:50:00", ""),
         ("L-2", "REACHED", "09:33:40", "the nonce is older than 270 s"),
         ("L-3", "UNKNOWN", "09:40:00", ""),
