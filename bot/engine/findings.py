@@ -166,13 +166,14 @@ def _of_reference(
 def _of_day(
     frame: Frame | None, known: int | None, phase: PhaseSeen, quote: Quote
 ) -> Iterator[Finding]:
-    """Check the day's open, high and low as the last price is; none is there before a trade.
+    """Check the day's open, high and low as the last price is, once the day has traded: before its
+    first trade they may be of the day before.
 
     They have a kind of their own: whoever accepts them has not accepted a last price like them.
     Without a band they may be far from one of the last trusted price and the reference, not both.
     """
-    if phase.phase is Phase.CLOSED:
-        return  # before the opening they may be of the day before
+    if phase.phase is Phase.CLOSED or not quote.volume:
+        return
     high, low, floor, ceiling = quote.high, quote.low, quote.floor, quote.ceiling
     if high and low and low > high:
         text = f"a low of the day of {low:,} above its high of {high:,}"

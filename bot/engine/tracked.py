@@ -76,6 +76,7 @@ class TrackedIntent(Watched):
     unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
     row was found by its looks, and then its nonce was unused. `rows_told`: if its day ended without
     a row of its own, the ids of that day's other orders, and of rows that a person was told of.
+    `taken_by_hand`: a person has cancelled it on its way, so it waits for no token.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -100,6 +101,7 @@ class TrackedIntent(Watched):
     may_be_anothers: bool = False
     doubt: str = ""
     rows_told: frozenset[str] = frozenset()
+    taken_by_hand: str = ""
 
     @property
     def name(self) -> str:

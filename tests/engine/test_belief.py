@@ -263,11 +263,15 @@ def test_what_is_wrong_with_a_days_prices_names_the_number():
     assert "a low of the day of 27,100 above its high of 27,000 (2 held" in texts[0]
 
 
-def test_before_the_opening_the_prices_of_the_day_before_are_believed():
+@pytest.mark.parametrize(
+    ("phase", "volume"),
+    [(Phase.CLOSED, QUOTE.volume), (Phase.OPEN, 0), (Phase.PROGRESS, 0)],
+)
+def test_before_the_first_trade_the_prices_of_the_day_before_are_believed(phase, volume):
     stage = staged()
-    stage.phase(Phase.CLOSED)
+    stage.phase(phase)
 
-    show(stage.after(1), replace(QUOTE, open=24_900, high=27_000, low=24_000))
+    show(stage.after(1), replace(QUOTE, open=24_900, high=27_000, low=24_000, volume=volume))
 
     assert "HELD_DATA" not in [note.numbers["alert"] for note in alerts(stage)]
     assert stage.engine._state.quotes["HPG"].quote.low == 24_000

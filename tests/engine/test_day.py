@@ -24,7 +24,7 @@ from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.strategy import Strategy
-from tests.engine.stage import DAY, RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, Stage, report_of
 
 NEXT_DAY = date(2026, 11, 20)
 Begin = Callable[[dict[str, object]], Stage]
@@ -75,6 +75,18 @@ def test_what_traded_before_the_close_and_nobody_saw_is_a_fill(
     assert sum(fill.quantity for fill in stage.all(Fill)) == executed
     assert stage.engine.status().halted_symbols == {}
     assert stage.engine.status().state is RunState.RUNNING
+
+
+@BOTH_WAYS
+def test_what_traded_then_settles_by_its_own_day(begin: Begin) -> None:
+    stage = begin({})
+
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(100),)))
+
+    state = stage.engine._state
+    ledger = state.ledgers.get(ACCOUNT)
+    flows = list(ledger.flows) if ledger is not None else state.early_flows
+    assert [each.settles_at for each in flows] == [RULEBOOK.settles_at(HPG, DAY)]
 
 
 @BOTH_WAYS

@@ -64,6 +64,8 @@ def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     state.counts["held"] += 1
     decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
     tracked.is_waiting_to_resume = not state.gate.lacks_token
+    if tracked.taken_by_hand:
+        give_up(state, tracked, Change("CANCEL", tracked.taken_by_hand, {}))
 
 
 def hold_span(state: State, intent: Intent) -> timedelta | None:
@@ -185,9 +187,14 @@ def expire_held(
 
 
 def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None) -> None:
-    """A person cancels what is held, or `only` one: none of it is requested again."""
+    """A person cancels what is held, or `only` one: none of it is requested again, nor what is on
+    its way and is refused for want of a token.
+    """
     reason = f"cancelled by {ask.by}{f': {ask.reason}' if ask.reason else ''}"
     expire_held(state, at_once=reason, code="CANCEL", only=only)
+    for tracked in state.pending_intents():
+        if only in (None, tracked):
+            tracked.taken_by_hand = reason
 
 
 @dataclass(frozen=True, slots=True)

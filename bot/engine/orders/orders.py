@@ -363,7 +363,7 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
         owner = state.strategies.get(fill.strategy or "")
         losses.count_trade(state, fill, owner, row.trading_date)
         found = _instance_of(state, fill.strategy, fill.symbol)
-        add_flow(state, fill)
+        add_flow(state, fill, row.trading_date)
         state.command(ReadAccount(f"fill {fill.fill_id}"))
         if found is not None:
             strategy, instance = found

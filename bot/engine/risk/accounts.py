@@ -163,9 +163,9 @@ def _settled_of_others(
 # ------------------------------------------------------------------------------------------ fills
 
 
-def add_flow(state: State, fill: Fill) -> None:
-    """Record what a fill moves until the broker's own figures contain it."""
-    flow = flow_of(state, fill, state.trading_date)
+def add_flow(state: State, fill: Fill, trading_date: date) -> None:
+    """Record what a fill of a day moves until the broker's own figures contain it."""
+    flow = flow_of(state, fill, trading_date)
     _add(state, flow)
     note_unsettled(state, fill.strategy, flow)
 

@@ -346,6 +346,27 @@ def test_exits_go_before_entries() -> None:
     assert follows(stage) == [None, None, "L-0002", "L-0001"]
 
 
+@pytest.mark.parametrize("order_id", ["L-0001", None], ids=["by its id", "all"])
+@pytest.mark.parametrize("is_exit", [False, True])
+def test_a_person_s_cancel_of_what_is_refused_a_moment_later_for_want_of_a_token_stands(
+    order_id: str | None, *, is_exit: bool
+) -> None:
+    stage = Stage(PATIENT, sellable=500)
+    own(stage, 200)
+    stage.request(lambda s: s.sell(100, limit=27_000) if is_exit else s.buy(100, limit=27_000))
+    intent = stage.last(PlaceOrder).intent
+    stage.send(intent)
+    stage.handle(CancelAsked(stage.now, order_id, "ann", "I have sold in the app"))
+
+    stage.after(1).answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+
+    assert given_up(stage) == [("CANCEL", "cancelled by ann: I have sold in the app")]
+    stage.after(5).quote()
+    stage.token()
+    stage.after(1).quote()
+    assert follows(stage) == [None]
+
+
 def test_a_person_s_cancel_of_one_leaves_the_others_held() -> None:
     stage = Pair()
     first = stage.buy(100, 26_900)
