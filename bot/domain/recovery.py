@@ -1,6 +1,6 @@
 """What the journal knows when the bot starts: the state from which the engine continues."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -18,8 +18,18 @@ RECENT_BUYS: Final = 20
 LATE_ROWS: Final = timedelta(days=7)
 """A row of a place that was lost may turn up so long after its day."""
 
+MAY_BE: Final = "may be "
+"""So the note of an external order begins that may be one of ours: an open question's, or several's
+that the broker could not distinguish.
+"""
+
 PLACES_JUDGED: Final = 5
 """So many of the day's last orders say how the broker answers them."""
+
+
+def questions_in(note: str) -> Sequence[str]:
+    """Return the intents of which the note of an external order says that it may be one."""
+    return note.removeprefix(MAY_BE).split(", ") if note.startswith(MAY_BE) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,9 @@ class PlaceSeen:
 class StoredIntent:
     """An intent, its send state, and its order's id; while that is unknown, its POST.
 
-    `proof` is the evidence for its final state, if that needed one.
+    `proof` is the evidence for its final state, if that needed one. `day_ids`, of a place that an
+    earlier day has lost: the ids of that day's orders that are known to be others, and of rows that
+    a person was told of.
     """
 
     intent: Intent
@@ -43,6 +55,7 @@ class StoredIntent:
     order_id: str | None
     attempt: AttemptStarted | None
     proof: str = ""
+    day_ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +153,11 @@ class Recovery:
     """
     orders: tuple[OrderUpdated, ...] = ()
     """Today's orders and every order that has not ended, own and external, each in its latest
-    state; also all of a day of which a place is or was lost.
+    state. A broker may give out the id of an earlier day's order again.
     """
     traded_elsewhere: tuple[OrderUpdated, ...] = ()
-    """The other ended external orders of earlier days, as far back as a settlement over Tet may
-    take: what of them has not settled yet still comes.
+    """Ended external orders of earlier days, as far back as a settlement over Tet may take: what of
+    them has not settled yet still comes.
     """
     amends: tuple[StoredAmend, ...] = ()
     later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -74,8 +74,8 @@ class TrackedIntent(Watched):
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
     `burn` is its nonce's result in words, `is_fenced`: it was unused; `doubt` is why its outcome is
     unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
-    row was found by its looks, and then its nonce was unused. `rows_told`: if its day ended without
-    a row of its own, the ids of that day's other orders, and of rows that a person was told of.
+    row was found by its looks, and then its nonce was unused. `rows_told`: if its day is over, the
+    ids of that day's other orders, as far as they are known, and of rows that a person was told of.
     `taken_by_hand`: a person has cancelled it on its way, so it waits for no token.
     """
 

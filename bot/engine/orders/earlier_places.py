@@ -48,7 +48,9 @@ def match(state: State, reports: Sequence[OrderReport]) -> None:
     for group in groups_of(state):
         first, taken = group[0], list[OrderReport]()
         if first.intent.trading_date < state.trading_date:
-            where, fitting = f"the rows of {first.name}", rows_of(state, first, rows)
+            others = frozenset.intersection(*(each.rows_told for each in group))
+            unknown = [row for row in rows if row.order_id not in others]
+            where, fitting = f"the rows of {first.name}", rows_of(state, first, unknown)
             guarded(state, where, assign, state, group, fitting, taken, "the order history")
             rows = [row for row in rows if row not in taken]
 
@@ -74,7 +76,7 @@ def end(state: State, *, is_unread: bool) -> None:
         proof = f"in no day order book until the day's end: {shown}"
         traded = sum(state.orders[order_id].row.executed_quantity for order_id in rows)
         release(state, tracked, SendState.EOD_ABSENT, "the day is over", proof=proof)
-        tracked.rows_told = ids_of(state, intent.trading_date)
+        tracked.rows_told |= _ids_of(state, intent.trading_date)
         text = (
             f"the search for {intent_words(intent)} of {intent.trading_date} has ended with its "
             f"day: {shown}. Compare the holding of {symbol} with the broker's statement"
@@ -87,7 +89,7 @@ def end(state: State, *, is_unread: bool) -> None:
             state.halt_symbol(symbol, f"{intent.intent_id} was never found, and {UNREAD}")
 
 
-def ids_of(state: State, day: date) -> frozenset[str]:
+def _ids_of(state: State, day: date) -> frozenset[str]:
     """Return every id of a day's known orders: a row under one of them is no lost place's."""
     orders = (order.row for order in state.orders.values())
     ours = (row.order_id for row in orders if row.trading_date == day)

@@ -20,15 +20,28 @@ from bot.domain.entry import (
 )
 from bot.domain.local_time import day_and_clock_of, local_of
 from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
-from bot.domain.order import Intent, OrderState, RowFigures, SendState, Side
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredChanges, StoredIntent
+from bot.domain.order import (
+    UNRESOLVED_SENDS,
+    Intent,
+    OrderState,
+    RowFigures,
+    SendState,
+    Side,
+)
+from bot.domain.recovery import (
+    RecoveredStrategy,
+    Recovery,
+    StoredChanges,
+    StoredIntent,
+    questions_in,
+)
 from bot.engine import flatten, gate
 from bot.engine.account_state import DayTrade
 from bot.engine.control_state import BY_ENGINE, LASTING, Standing, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.limit_changes import note_limits
-from bot.engine.orders import amends, answers, cancel_requests, earlier_places, sends
+from bot.engine.orders import amends, answers, cancel_requests, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
@@ -85,6 +98,7 @@ def on_recovered(state: State, event: Recovered) -> None:
         guarded(state, where, _restore_order, state, row, intent, changes, rows)
         if later := recovery.later_ids.get(row.order_id):
             state.chains.restore(row, later, changes, state.now)
+    _restore_candidates(state, recovery)
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
     _take_over_usage(state, recovery)
@@ -312,6 +326,16 @@ def _restore_order(
             order.expires_at = intent.created_at + intent.expire_after
 
 
+def _restore_candidates(state: State, recovery: Recovery) -> None:
+    """Until the order history is read, an ended order that may be a place that an earlier day has
+    lost is known by its id, unless an order of today has that.
+    """
+    asked = {each.intent.intent_id for each in recovery.intents if each.state in UNRESOLVED_SENDS}
+    for row in recovery.traded_elsewhere:
+        if asked.intersection(questions_in(row.note)) and row.order_id not in state.orders:
+            state.index.track_order(TrackedOrder(row))
+
+
 def _take_over(state: State, stored: StoredIntent) -> None:
     """Take over a place according to its progress; a settled one is kept for comparison with new
     orders.
@@ -325,11 +349,10 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         sent_at=attempt.at if attempt else None,
         known_ids=SeenIds(attempt.known_ids if attempt else ()).until_now(),
         is_fenced=stored.state is SendState.FRESH or stored.proof.startswith(NONCE_UNUSED),
+        rows_told=stored.day_ids,
     )
     halted = state.halted_symbols.get(intent.symbol, "")
     tracked.may_be_anothers = halted.startswith(f"{stored.order_id} was taken for ")
-    if stored.state is SendState.EOD_ABSENT:
-        tracked.rows_told = earlier_places.ids_of(state, intent.trading_date)
     state.index.track_intent(tracked)
     match stored.state:
         case SendState.READY:

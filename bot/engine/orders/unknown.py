@@ -23,6 +23,7 @@ from typing import Final
 from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Resolution
+from bot.domain.recovery import MAY_BE
 from bot.engine import gate
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
@@ -296,7 +297,7 @@ def assign(
     why = _why_ambiguous(group[0], rows, in_time, is_fresh=bool(fresh), changed=changed)
     ours = ", ".join(tracked.intent.intent_id for tracked in group)
     for row in rows:
-        orders.external_order(state, row, f"may be {ours}")
+        orders.external_order(state, row, f"{MAY_BE}{ours}")
     for tracked in group:
         if tracked.state is not _S.AMBIGUOUS:
             move_intent(state, tracked, _S.AMBIGUOUS, why)

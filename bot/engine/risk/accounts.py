@@ -246,7 +246,7 @@ def restore(state: State, base: AccountSnapshot, recovery: Recovery) -> None:
     ledger = state.ledgers[base.account] = AccountLedger(base)
     flows = [flow for flow in state.early_flows if flow.account == base.account]
     rows = [order.row for order in state.orders.values() if not order.is_own]
-    for row in (*rows, *recovery.traded_elsewhere):
+    for row in dict.fromkeys((*rows, *recovery.traded_elsewhere)):
         if row.executed_quantity and row.account == base.account:
             day, whole = local_date(base.at), (row.executed_quantity, row.executed_amount)
             part = recovery.in_bases.get(row.order_id) if day == row.trading_date else None

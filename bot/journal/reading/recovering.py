@@ -50,8 +50,8 @@ from bot.journal.reading.recovering_state import (
 from bot.journal.reading.recovering_writes import (
     cancels,
     changes,
-    days_in_question,
     later_ids,
+    later_shown,
     rows_shown,
     stored_intents,
     unsettled_amends,
@@ -91,13 +91,13 @@ def read_recovery(
     recent = fills.c.trading_date >= first
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     breaks, next_break_number = open_breaks(connection)
-    later = later_ids(connection, day)
+    shown = later_shown(connection, day)
+    later = later_ids(shown)
     return Recovery(
         trading_date=trading_date,
         next_intent_number=max(
             _next_number(connection, tables.intents.c.intent_id),
-            # it may not have become an intent
-            _next_number(connection, tables.decisions.c.request_id),
+            _next_number(connection, tables.decisions.c.request_id),  # some become no intent
         ),
         next_fill_number=_next_number(connection, fills.c.fill_id),
         run_state=kept.state,
@@ -108,7 +108,7 @@ def read_recovery(
         traded_elsewhere=_traded_elsewhere(connection, first, day),
         amends=tuple(unsettled_amends(connection, day)),
         later_ids=later,
-        changes=changes(connection, day),
+        changes=changes(connection, day, shown),
         rows=rows_shown(connection, day, later, figures_in) if figures_in else {},
         strategies=_strategies(connection, day),
         recent_fills=tuple(
@@ -158,13 +158,12 @@ def _orders(connection: sa.Connection, day: str) -> tuple[OrderUpdated, ...]:
     """Return what `Recovery.orders` promises."""
     orders = tables.orders
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
-    wanted |= orders.c.trading_date.in_(days_in_question(day))
     return tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted))
 
 
 def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[OrderUpdated, ...]:
-    """Return the ended external orders from a day on and before another that traded, without those
-    of days in question; a row that turned out to be one of our orders under a later id is none.
+    """Return the ended external orders from a day on and before another that traded; a row that
+    turned out to be one of our orders under a later id is none.
     """
     orders, results, own = tables.orders, tables.order_results, tables.orders.alias()
     is_ours = sa.exists().where(
@@ -179,7 +178,6 @@ def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[
         orders.c.intent_id.is_(None),
         orders.c.executed_quantity > 0,
         orders.c.state.in_(TERMINAL_STATES),
-        orders.c.trading_date.not_in(days_in_question(day)),
         ~is_ours,
     )
     return tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted))

@@ -22,7 +22,13 @@ from bot.domain.order import (
     RowFigures,
     SendState,
 )
-from bot.domain.recovery import LATE_ROWS, StoredAmend, StoredChanges, StoredIntent
+from bot.domain.recovery import (
+    LATE_ROWS,
+    StoredAmend,
+    StoredChanges,
+    StoredIntent,
+    questions_in,
+)
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_of, instant_text, made
 from bot.journal.database.tables import total
@@ -61,14 +67,6 @@ def _is_lost_of_late(day: str) -> sa.ColumnElement[bool]:
     return (intents.c.state == SendState.EOD_ABSENT) & (intents.c.trading_date >= since)
 
 
-def days_in_question(day: str) -> sa.Select[tuple[str]]:
-    """Select the days of a place that is or was lost, of late: every other order of such a day has
-    to be told from it.
-    """
-    is_open = tables.intents.c.state.in_(UNRESOLVED_SENDS)
-    return sa.select(tables.intents.c.trading_date).where(is_open | _is_lost_of_late(day))
-
-
 def stored_intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
     """Return the intents, with their POSTs where an order may still turn up: also one that was
     accepted under an id that no row has shown with anything new.
@@ -93,13 +91,59 @@ def stored_intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent
     )
     found = attempts_of(connection, connection.execute(posted).mappings().all())
     posts = {attempt.intent_id: attempt for attempt in found.values()}
+    others = _others_of_lost(connection, day)
     for row in connection.execute(
         sa.select(intents).where(wanted).order_by(intents.c.seq)
     ).mappings():
         intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
-        post = posts.get(intent.intent_id)
-        proof = row["proof"] or ""
-        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post, proof)
+        name, proof = intent.intent_id, row["proof"] or ""
+        yield StoredIntent(
+            intent=intent,
+            state=SendState(row["state"]),
+            order_id=row["order_id"],
+            attempt=posts.get(name),
+            proof=proof,
+            day_ids=others.get(name, frozenset()),
+        )
+
+
+def _others_of_lost(connection: sa.Connection, day: str) -> dict[str, frozenset[str]]:
+    """Return `StoredIntent.day_ids` by intent. An order that may be the one in question is no known
+    other one until the question has ended; then a person was told of it.
+    """
+    intents, results = tables.intents, _RESULTS
+    is_open = intents.c.state.in_(UNRESOLVED_SENDS) & (intents.c.trading_date < day)
+    columns = intents.c.seq, intents.c.trading_date, intents.c.intent_id, intents.c.state
+    lost = connection.execute(sa.select(*columns).where(is_open | _is_lost_of_late(day))).all()
+    if not lost:
+        return {}
+    days = {row.trading_date for row in lost}
+    todays = sa.select(_ORDERS.c.trading_date, _ORDERS.c.order_id, _ORDERS.c.note)
+    known = connection.execute(todays.where(_ORDERS.c.trading_date.in_(days))).all()
+    # Under the name of an intent without an order there are only late rows that look like it.
+    first = sa.select(sa.func.min(intents.c.seq)).where(intents.c.trading_date.in_(days))
+    shown = connection.execute(
+        sa.select(intents.c.trading_date, intents.c.intent_id, results.c.order_id)
+        .join(results, results.c.intent_id == intents.c.intent_id)
+        .where(
+            intents.c.trading_date.in_(days),
+            results.c.seq > first.scalar_subquery(),
+            intents.c.order_id.is_not(None) | results.c.source.in_(POLLS),
+        )
+        .distinct()
+    ).all()
+    found = {}
+    for _, lost_on, name, state in lost:
+        is_over = state == SendState.EOD_ABSENT
+        ids = {
+            row.order_id
+            for row in known
+            if row.trading_date == lost_on and (is_over or name not in questions_in(row.note))
+        }
+        found[name] = frozenset(
+            ids | {row.order_id for row in shown if row.trading_date == lost_on}
+        )
+    return found
 
 
 def attempts_of(
@@ -184,10 +228,10 @@ def cancels(connection: sa.Connection, day: str) -> dict[str, str]:
     return found
 
 
-def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
-    """Return the later ids of the orders that `Recovery.orders` has, oldest first."""
+def later_ids(shown: Sequence[tuple[str, str, int]]) -> dict[str, tuple[str, ...]]:
+    """Return the later ids of each order, oldest first, of what `later_shown` has found."""
     found: dict[str, tuple[str, ...]] = {}
-    for order_id, later, _ in _later_shown(connection, day):
+    for order_id, later, _ in shown:
         found[order_id] = (*found.get(order_id, ()), later)
     return found
 
@@ -226,13 +270,14 @@ def rows_shown(
     }
 
 
-def _later_shown(connection: sa.Connection, day: str) -> Iterator[tuple[str, str, int]]:
-    """Yield each later id with its order's first one, and the number of its first row."""
+def later_shown(connection: sa.Connection, day: str) -> Sequence[tuple[str, str, int]]:
+    """Return each later id of the orders that `Recovery.orders` has, with its order's first one
+    before it and the number of its first row after it; oldest first.
+    """
     is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
-    is_meant |= _ORDERS.c.trading_date.in_(days_in_question(day))
     first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()
     if first is None:
-        return
+        return ()
     number = sa.func.min(_RESULTS.c.seq).label("since")
     shown = (
         sa.select(_ORDERS.c.order_id, _RESULTS.c.order_id.label("later"), number)
@@ -241,14 +286,15 @@ def _later_shown(connection: sa.Connection, day: str) -> Iterator[tuple[str, str
         .group_by(_ORDERS.c.order_id, _RESULTS.c.order_id)
         .order_by(number)
     )
-    for row in connection.execute(shown):
-        yield row.order_id, row.later, row.since
+    return [(row.order_id, row.later, row.since) for row in connection.execute(shown)]
 
 
-def changes(connection: sa.Connection, day: str) -> dict[str, StoredChanges]:
+def changes(
+    connection: sa.Connection, day: str, shown: Sequence[tuple[str, str, int]]
+) -> dict[str, StoredChanges]:
     """Return what amendments have made of today's orders: those with a PUT or a later id."""
     asked = _values_asked(connection, day)
-    newest = {order_id: seq for order_id, _, seq in _later_shown(connection, day)}
+    newest = {order_id: seq for order_id, _, seq in shown}
     found: dict[str, StoredChanges] = {}
     for order_id in sorted({*asked, *newest}):
         sent, since = asked[order_id], newest.get(order_id)

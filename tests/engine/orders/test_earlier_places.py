@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.domain.account import AccountSnapshot
 from bot.domain.entry import Fill, IntentMoved, Note, OrderResultSeen, OrderUpdated
 from bot.domain.message import NonceBurnt, PlaceOrder, Reconciled, TradingDayStarted
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
@@ -230,18 +231,36 @@ def test_a_late_row_of_another_order_is_none_of_a_lost_place(changes):
 def test_a_late_row_that_a_person_knows_of_is_not_told_again():
     stage, intent = _by_night(S.AMBIGUOUS)
     _history(stage)
-    rows = {one.order_id: one for one in stage.all(OrderUpdated)}
-    stored = StoredIntent(intent, S.EOD_ABSENT, None, attempt_of(intent, START))
-    again = Stage(
-        recovery=Recovery(NEXT_DAY, 2, intents=(stored,), orders=tuple(rows.values())),
-        is_open=False,
-    )
+    again = _again(intent, "ORD1", "ORD2")
     again.handle(EarlierOrdersRead(again.now, ()))
 
     for each in (stage, again):
         each.after(86_400).book(_past(intent, "ORD1", 0), _past(intent, "ORD2", 0))
 
         assert "GHOST_ORDER" not in _told(each)
+
+
+def _again(intent: Intent, *day_ids: str) -> Stage:
+    """A bot that was started after the place's day had ended without a row of it."""
+    attempt = attempt_of(intent, START)
+    stored = StoredIntent(intent, S.EOD_ABSENT, None, attempt, day_ids=frozenset(day_ids))
+    return Stage(recovery=Recovery(NEXT_DAY, 2, intents=(stored,)), is_open=False)
+
+
+def test_a_late_row_halts_its_symbol_once_over_a_restart_too():
+    stage, intent = _absent_by_night()
+    late = _past(intent, "ORD9", 100)
+    stage.after(10).book(late)
+    told = {one.order_id for one in stage.all(OrderResultSeen) if one.intent_id == "L-0001"}
+    again = _again(intent, *told)
+    again.after(86_400).handle(EarlierOrdersRead(again.now, ()))
+
+    again.after(10).book(late)
+
+    assert told == {"ORD9"}
+    assert ("GHOST_ORDER" in _told(again), _halted(again)) == (False, {})
+    again.after(10).book(late, _past(intent, "ORD10", 0))
+    assert _halted(again) == {"HPG": "ORD10 looks like L-0001, which was EOD_ABSENT"}
 
 
 def test_a_lost_place_of_long_ago_is_forgotten():
@@ -263,21 +282,16 @@ def test_what_a_lost_place_wanted_may_be_bought_again_the_next_day():
 
 
 def _with_another(state: SendState) -> tuple[Recovery, OrderReport]:
-    """A place at the market that was lost, and an order of ours with a limit, sent later and
-    amended under a new id, which looks like what the first could have become.
+    """A place at the market that was lost, and the row of an ended order of ours, ORD5 and then
+    ORD6, which looks like what it could have become.
     """
     before = Stage()
     intent = before.buy()
     lost = replace(intent, intent_id="L-0002", signal_id="2", order_type=OrderType.MTL)
     lost = replace(lost, limit_price=None)
-    before.accept(intent, "ORD5")
-    before.after(1).book(
-        report_of(intent, "ORD5", executed=100, remaining=0, state=OrderState.FILLED)
-    )
-    stored = StoredIntent(lost, state, None, attempt_of(lost, START))
-    orders, later = (before.entries_of_order("ORD5"),), {"ORD5": ("ORD6",)}
-    known = Recovery(NEXT_DAY, 3, 2, intents=(stored,), orders=orders, later_ids=later)
-    return known, _past(intent, "ORD5", 100, order_type="LO")
+    others = frozenset({"ORD5", "ORD6"})
+    stored = StoredIntent(lost, state, None, attempt_of(lost, START), day_ids=others)
+    return Recovery(NEXT_DAY, 3, 2, intents=(stored,)), _past(intent, "ORD5", 100, order_type="LO")
 
 
 @pytest.mark.parametrize("order_id", ["ORD5", "ORD6"])
@@ -301,3 +315,49 @@ def test_a_late_row_of_an_order_of_ours_is_none_of_a_lost_place(order_id):
     assert "GHOST_ORDER" not in _told(stage)
     stage.after(10).book(replace(row, order_id="ORD8"))
     assert "GHOST_ORDER" in _told(stage), "so it does look like it"
+
+
+# ------------------------------------------------------- ended orders that may be the lost place
+
+
+def _with_a_candidate(executed: int, *todays: OrderUpdated) -> tuple[Stage, Intent]:
+    """A bot that was started after two equal rows, which have ended since, were not told apart."""
+    stage, intent = _by_night(S.AMBIGUOUS)
+    rows = [one for one in stage.all(OrderUpdated) if one.order_id == "ORD1"]
+    figures = {"executed_quantity": executed, "executed_amount": executed * 27_000}
+    row = replace(rows[-1], state=OrderState.EXPIRED, cancelled_quantity=100 - executed, **figures)
+    recovery = Recovery(
+        NEXT_DAY,
+        2,
+        intents=(StoredIntent(intent, S.AMBIGUOUS, None, attempt_of(intent, START)),),
+        orders=todays,
+        traded_elsewhere=(row,) if executed else (),
+        bases=(AccountSnapshot(START, intent.account, 10**8, 10**8, {}),),
+    )
+    again = Stage(recovery=recovery, is_open=False)
+    again.after(86_400)
+    return again, intent
+
+
+@pytest.mark.parametrize(("executed", "by_now"), [(40, 40), (40, 100), (0, 40), (0, 0), (40, None)])
+def test_an_ended_order_that_may_be_the_place_counts_once_and_halts_if_it_traded(executed, by_now):
+    stage, intent = _with_a_candidate(executed)
+
+    _history(stage, *([] if by_now is None else [_past(intent, "ORD1", by_now)]))
+
+    traded = executed if by_now is None else by_now
+    reason = f"{traded} shares traded that may be L-0001's"
+    assert _halted(stage) == ({"HPG": reason} if traded else {})
+    ledger = stage.engine._state.ledgers[intent.account]
+    assert sum(flow.shares_in for flow in ledger.flows) == traded
+    assert (_states(stage)[-1], stage.all(Fill)) == (S.EOD_ABSENT, [])
+
+
+def test_an_order_of_today_is_known_by_its_id_before_one_of_an_earlier_day():
+    before = Stage()
+    before.accept(before.buy(200), "ORD1")
+    todays = replace(before.entries_of_order("ORD1"), trading_date=NEXT_DAY)
+
+    stage, _ = _with_a_candidate(100, todays)
+
+    assert stage.engine._state.orders["ORD1"].row == todays

@@ -24,6 +24,7 @@ from bot.domain.entry import (
     IntentRecorded,
     Note,
     Numbers,
+    OrderUpdated,
     RunState,
     StateChanged,
     StrategySwitched,
@@ -153,14 +154,34 @@ async def test_of_an_amended_order_the_rows_of_its_newest_id_come_back(journal: 
         (_SEND.MATCHED, 1, False),
     ],
 )
-async def test_a_lost_place_comes_back_with_all_orders_of_its_day(
+async def test_a_lost_place_comes_back_with_the_ids_of_its_day(
     journal: Journal, end: SendState | None, days: int, *, comes: bool
 ) -> None:
-    lost, ended, stranger = Story(1), Story(2, price=27_100), Story(3, price=27_150)
-    await journal.write([lost.decision, lost.recorded])
-    await journal.write(lost.sending)
+    await _lose_a_place(journal, end)
+    ours, alien = await _end_another(journal)
+
+    found = await journal.recover(DAY + timedelta(days=days))
+
+    ids = frozenset({ours.order_id, "ORD99", alien.order_id})
+    assert [one.day_ids for one in found.intents] == ([ids] if comes else [])
+    assert [one.attempt for one in found.intents] == ([_LOST.started] if comes else [])
+    assert (found.orders, dict(found.later_ids)) == ((), {})
+    assert found.traded_elsewhere == ((alien,) if days < SETTLEMENT_LASTS.days else ())
+
+
+_LOST = Story(1)
+
+
+async def _lose_a_place(journal: Journal, end: SendState | None) -> None:
+    await journal.write([_LOST.decision, _LOST.recorded])
+    await journal.write(_LOST.sending)
     steps = [_SEND.SENDING, _SEND.UNKNOWN, _SEND.REACHED, *([end] if end else [])]
-    await journal.write([lost.moved(old, new) for old, new in pairwise(steps)])
+    await journal.write([_LOST.moved(old, new) for old, new in pairwise(steps)])
+
+
+async def _end_another(journal: Journal) -> tuple[OrderUpdated, OrderUpdated]:
+    """An order of ours of that day, amended under the id ORD99, and a stranger; both have ended."""
+    ended, stranger = Story(2, price=27_100), Story(3, price=27_150)
     for entries in ended.placed():
         await journal.write(entries)
     await journal.write([but(ended.result(1, "row"), order_id="ORD99")])
@@ -168,13 +189,71 @@ async def test_a_lost_place_comes_back_with_all_orders_of_its_day(
     alien = but(stranger.accepted, intent_id=None, strategy=None, state=OrderState.FILLED)
     alien = but(alien, executed_quantity=100, executed_amount=2_715_000)
     await journal.write([ours, alien])
+    return ours, alien
 
-    found = await journal.recover(DAY + timedelta(days=days))
 
-    assert found.orders == ((ours, alien) if comes else ())
-    assert dict(found.later_ids) == ({ours.order_id: ("ORD99",)} if comes else {})
-    assert found.traded_elsewhere == (() if comes else (alien,))
-    assert [one.attempt for one in found.intents] == ([lost.started] if comes else [])
+@pytest.mark.parametrize("end", [None, _SEND.EOD_ABSENT])
+@pytest.mark.parametrize("order_id", ["ORD99", Story(2).order_id, Story(3).order_id])
+async def test_an_order_of_today_may_have_an_id_of_the_day_of_a_lost_place(
+    journal: Journal, order_id: str, end: SendState | None
+) -> None:
+    await _lose_a_place(journal, end)
+    _, alien = await _end_another(journal)
+    later = Story(4, price=27_200, start=86_400, trading_date=NEXT_DAY)
+    for entries in later.placed():
+        its = [getattr(each, "order_id", None) == later.order_id for each in entries]
+        named = zip(entries, its, strict=True)
+        await journal.write([but(e, order_id=order_id) if is_its else e for e, is_its in named])
+    todays = but(later.accepted, order_id=order_id)
+    await journal.write([todays])
+
+    found = await journal.recover(NEXT_DAY)
+
+    assert [row for row in found.orders if row.order_id == order_id] == [todays]
+    assert all(row.trading_date == NEXT_DAY for row in found.orders)
+    assert (dict(found.later_ids), dict(found.changes)) == ({}, {})
+    assert found.traded_elsewhere == (alien,)
+
+
+async def test_what_a_stranger_traded_is_there_when_its_id_is_used_again(journal: Journal) -> None:
+    await _lose_a_place(journal, _SEND.EOD_ABSENT)
+    _, alien = await _end_another(journal)
+    todays = but(alien, trading_date=NEXT_DAY, executed_quantity=0, executed_amount=0)
+    await journal.write([but(todays, state=OrderState.CANCELLED)])
+
+    found = await journal.recover(NEXT_DAY)
+
+    assert found.traded_elsewhere == (alien,)
+
+
+@pytest.mark.parametrize("end", [None, _SEND.EOD_ABSENT])
+@pytest.mark.parametrize(
+    ("note", "is_known"),
+    [("may be L-0001", False), ("may be L-0009, L-0001", False), ("may be L-00011", True)],
+)
+async def test_what_may_be_the_lost_place_is_a_known_other_once_that_has_ended(
+    journal: Journal, note: str, end: SendState | None, *, is_known: bool
+) -> None:
+    await _lose_a_place(journal, end)
+    candidate = but(Story(3).accepted, intent_id=None, strategy=None, note=note)
+    await journal.write([but(candidate, state=OrderState.FILLED)])
+
+    [found] = (await journal.recover(NEXT_DAY)).intents
+
+    assert (candidate.order_id in found.day_ids) is (is_known or end is _SEND.EOD_ABSENT)
+
+
+async def test_a_late_row_that_a_person_was_told_of_comes_back_with_its_place(
+    journal: Journal,
+) -> None:
+    await _lose_a_place(journal, _SEND.EOD_ABSENT)
+    answer = but(_LOST.result(0.1, "answer", "place"), order_id="ORD7")
+    told = but(_LOST.result(86_400, "late row", "book"), order_id="ORD9")
+    await journal.write([answer, told])
+
+    found = [(await journal.recover(day)).intents for day in (NEXT_DAY, NEXT_DAY)]
+
+    assert [one.day_ids for each in found for one in each] == [{"ORD9"}, {"ORD9"}]
 
 
 async def test_an_order_that_is_not_ours_comes_back_too(journal: Journal) -> None:
