@@ -166,13 +166,13 @@ def _of_reference(
 def _of_day(
     frame: Frame | None, known: int | None, phase: PhaseSeen, quote: Quote
 ) -> Iterator[Finding]:
-    """Check the day's open, high and low as the last price is, once the day has traded: before its
-    first trade they may be of the day before.
+    """Check the day's open, high and low as the last price is, once the day has traded. Before its
+    first trade they may be of the day before: a factor is none all the same.
 
     They have a kind of their own: whoever accepts them has not accepted a last price like them.
     Without a band they may be far from one of the last trusted price and the reference, not both.
     """
-    if phase.phase is Phase.CLOSED or not quote.volume:
+    if phase.phase is Phase.CLOSED:
         return
     high, low, floor, ceiling = quote.high, quote.low, quote.floor, quote.ceiling
     if high and low and low > high:
@@ -183,12 +183,13 @@ def _of_day(
         if not price:
             continue
         what, found = f"{name} of the day", list[Finding]()
-        if frame is not None:
+        if frame is not None and quote.volume:
             if price not in frame.known:
                 found += _of_price(frame, price, what)
         elif bases and all(_is_jump(price, each) for each in bases):
             found.append(_jump(price, bases[0], what))
-        if (floor is not None and price < floor) or (ceiling is not None and price > ceiling):
+        is_outside = (floor or 0) > price or (ceiling is not None and price > ceiling)
+        if quote.volume and is_outside:
             found.append(_outside(price, floor, ceiling, "its own band", what))
         for each in found:
             yield replace(each, kind=DAY_RANGE)

@@ -334,7 +334,7 @@ class Passing:
         """
         symbol = quote.symbol
         levels = () if depth is None else (*depth.bids, *depth.asks)
-        of_day = {each for each in (quote.open, quote.high, quote.low) if each and quote.volume}
+        of_day = {each for each in (quote.open, quote.high, quote.low) if each}
         prices = of_day | {quote.last, *(level.price for level in levels)}
         is_held = belief.is_held(self._state, symbol)
         if not is_held and self.is_plain(symbol, prices, quote.volume):

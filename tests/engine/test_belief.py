@@ -277,6 +277,14 @@ def test_before_the_first_trade_the_prices_of_the_day_before_are_believed(phase,
     assert stage.engine._state.quotes["HPG"].quote.low == 24_000
 
 
+def test_before_the_first_trade_a_factor_is_no_price_of_the_day_before():
+    stage = staged()
+
+    show(stage.after(1), replace(QUOTE, high=270_000, volume=0))
+
+    assert "HELD_DATA" in [note.numbers["alert"] for note in alerts(stage)]
+
+
 def test_a_kind_without_a_band_is_judged_by_its_last_price_and_its_reference():
     warrant = replace(HPG, kind=InstrumentKind.CW)
     stage = unshown(replace(CLOSE, price=100))
