@@ -176,7 +176,7 @@ def expire_held(
     for tracked in held_orders(state):
         intent = tracked.intent
         is_due = at_once is not None or _is_over(state, tracked)
-        is_meant = strategy in {None, intent.strategy} and only in (None, tracked)
+        is_meant = strategy in {None, intent.strategy} and (only is None or only is tracked)
         if not (is_meant and is_due):
             continue
         owner = state.strategies.get(intent.strategy)
@@ -193,7 +193,7 @@ def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None)
     reason = f"cancelled by {ask.by}{f': {ask.reason}' if ask.reason else ''}"
     expire_held(state, at_once=reason, code="CANCEL", only=only)
     for tracked in state.pending_intents():
-        if only in (None, tracked):
+        if only is None or only is tracked:
             tracked.taken_by_hand = reason
 
 

@@ -28,6 +28,16 @@ def working() -> Broker:
     return broker
 
 
+def working_at_market() -> Broker:
+    """The same without a limit."""
+    broker = having_bought()
+    stage = broker.stage.after(61)
+    stage.quote()
+    stage.request(lambda s: s.buy(100, market="MP", why="as asked"))
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    return broker
+
+
 def ended(broker: Broker, executed: int = 0) -> None:
     intent = [*broker.stage.engine._state.intents.values()][-1].intent
     row = report_of(intent, "ORD2", executed=executed, cancelled=100 - executed)
@@ -114,12 +124,8 @@ def test_money_that_is_held_for_a_buy_hides_nothing_that_the_working_order_takes
 
 
 def test_beside_a_buy_at_the_market_without_a_known_ceiling_no_cash_is_compared() -> None:
-    broker = having_bought()
-    stage = broker.stage.after(61)
-    stage.quote()
-    stage.request(lambda s: s.buy(100, market="MP", why="as asked"))
-    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
-    stage.engine._state.quotes.clear()  # as after a restart
+    broker = working_at_market()
+    broker.stage.engine._state.quotes.clear()  # as after a restart
 
     broker.read(4, cash=1)
 
@@ -162,11 +168,7 @@ def test_a_place_of_unknown_outcome_counts_as_an_order_that_works() -> None:
 
 
 def test_a_buy_at_the_market_may_take_as_much_as_the_ceiling() -> None:
-    broker = having_bought()
-    stage = broker.stage.after(61)
-    stage.quote()
-    stage.request(lambda s: s.buy(100, market="MP", why="as asked"))
-    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    broker = working_at_market()
     most = 100 * 28_850 + RULEBOOK.fee(100 * 28_850)
 
     broker.read(4, cash=CASH - most)
