@@ -42,6 +42,7 @@ class BotProcess:
             self.pid = _ask(asked, write, self._stderr.fileno())
         finally:
             os.close(write)
+        self._told = 0
         self._tells_key = "paper" in arguments  # the sandbox as a server says its key first
         self._end = os.pidfd_open(self.pid)
         self.returncode: int | None = None
@@ -50,6 +51,18 @@ class BotProcess:
         """Send a signal, unless the process has ended."""
         if self.poll() is None:
             signal.pidfd_send_signal(self._end, number)
+
+    def said(self) -> str:
+        """Return what it has written since the last time, on either stream."""
+        out = b""
+        while select.select([self.stdout], [], [], 0)[0]:
+            part = os.read(self.stdout.fileno(), UNREAD_MAX)
+            if not part:
+                break
+            out += part
+        errors = os.pread(self._stderr.fileno(), UNREAD_MAX, self._told)
+        self._told += len(errors)
+        return (out + errors).decode()
 
     def poll(self) -> int | None:
         """Return its exit code; None while it runs."""

@@ -30,7 +30,8 @@ from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
 from bot.runtime.fence import Fence
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.reads import DayBookReader, Health
+from bot.runtime.read_health import Health
+from bot.runtime.reads import DayBookReader
 from bot.runtime.supervisor import Trouble
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox

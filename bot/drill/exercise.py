@@ -23,9 +23,9 @@ class Exercise:
     """One fault, and the conditions to pass. Durations are seconds.
 
     `names` is a regular expression for what the bot has to report about a lasting fault within
-    `named_within_s`; empty: it need not report it, if it can do without. `slip` multiplies every
-    price of the symbol, `skew_s` puts the broker's clock behind ours, `lock_s` has another program
-    lock the journal; they are added to the `faults`.
+    `named_within_s`, if it struck `named_from` times; empty: it need not report it, if it can do
+    without. `slip` multiplies every price of the symbol, `skew_s` puts the broker's clock behind
+    ours, `lock_s` has another program lock the journal; they are added to the `faults`.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Exercise:
     stays: bool = False
     faults: tuple[dict[str, Any], ...] = ()
     names: str = ""
+    named_from: int = 1
     named_within_s: int = 10
     slip: int = 0
     skew_s: int = 0

@@ -183,12 +183,12 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
         why = " ".join(map(str, rows[0].values())) if rows else "no strategy asked"
         problems.append(f"nothing was ordered: {why}")
     lines = read_ledger(told.state_dir / LEDGER)
-    is_struck = any(line["kind"] == "fault" and line["struck"] for line in lines)
-    if told.exercise.faults and not is_struck:
+    struck = sum(int(str(line["struck"])) for line in lines if line["kind"] == "fault")
+    if told.exercise.faults and not struck:
         problems.append("the fault never struck: no request met it")
     after_ms = (told.start + BREAKS + GRACE).timestamp() * 1000
     if told.exercise.stays:
-        found, words = _under_it(told, [row["signed_ms"] for row in sent])
+        found, words = _under_it(told, [row["signed_ms"] for row in sent], struck)
         problems += found
         did += words
     elif any(row["outcome"] == "ACCEPTED" and row["signed_ms"] >= after_ms for row in sent):
@@ -198,11 +198,11 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
     return problems, "; ".join(did)
 
 
-def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]:
+def _under_it(told: Told, sent_ms: Sequence[int], struck: int) -> tuple[list[str], list[str]]:
     """Judge a lasting fault: is it named, and does a halt during it end as it should?"""
     problems, did = [], list[str]()
     named = _named(told)
-    if told.exercise.names and named is None:
+    if told.exercise.names and named is None and struck >= told.exercise.named_from:
         problems.append("neither bot status nor an alert named it")
     elif named is not None:
         after_s, text = named
@@ -245,6 +245,6 @@ def _named(told: Told) -> tuple[float, str] | None:
     found = [
         ((after - BREAKS).total_seconds(), text)
         for after, text in said
-        if BREAKS <= after <= HALTS and re.search(pattern, text, re.IGNORECASE)
+        if BREAKS <= after <= HALTED and re.search(pattern, text, re.IGNORECASE)
     ]
     return min(found, default=None) if told.exercise.names else None

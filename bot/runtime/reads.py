@@ -1,11 +1,9 @@
 """Background reads of the broker: each posts its result as an event, or counts a failure.
 
-A failed read does not change the engine's state; three failures in a row of any reads make the
-broker unhealthy, the next success makes it healthy again. A single kind of read that keeps failing
-is reported separately, and once more if it still fails after such a time: till then it could not be
-told from the others. The detail of an order is such a kind, whichever order is asked for: but its
-failures say nothing of the others, as the day order book shows an order too. An unknown id is an
-answer.
+A failed read does not change the engine's state (`read_health.py` says when it is reported). The
+detail of an order is one kind of read, whichever order is asked for; its failures say nothing of
+the others, as the day order book shows an order too. That it does not know an id is an answer,
+unless the day order book has shown that id for a while.
 """
 
 import asyncio
@@ -16,35 +14,26 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, RateLimited
+from bot.broker.errors import BrokerError
 from bot.clock import Clock, boottime_s
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import (
     AccountRead,
-    BrokerHealthChanged,
     DepthReceived,
     Event,
     OrderRead,
     PhaseChanged,
     QuoteReceived,
-    ReadHealthChanged,
     TodaysOrdersRead,
 )
 from bot.domain.order import OrderReport
 from bot.engine.health import DETAIL
 from bot.engine.index import KnownIds, SeenIds
 from bot.runtime.activity import Post, RightOfWay
+from bot.runtime.read_health import ACCOUNT, BOOK, PHASE, Health
 from bot.runtime.worlds.environment import Elapsed
 
-FAILURES_MAX: Final = 3
-BOOK: Final = "the day order book"
-ACCOUNT: Final = "the account"
-PHASE: Final = "the phase"
-NAMED_FROM: Final = 2
-"""A read that fails this often in a row is reported."""
-NAMED_AT_ONCE: Final = frozenset({BOOK, ACCOUNT})
-"""These are read at least three times a minute: waiting for a second failure would be too late."""
 ROW_TIMES_STEP: Final = timedelta(seconds=1)
 """Times of rows have a resolution of one second."""
 MORNING: Final = timedelta(hours=8)
@@ -57,96 +46,6 @@ RIGHTS_AGAIN_MAX_S: Final = 300.0
 
 ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
 Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
-
-
-@dataclass(slots=True)
-class Failing:
-    """A kind of read that fails: its subject, since when, why the last time; `is_due`: its next
-    failure is reported again.
-    """
-
-    kind: str
-    about: str
-    since_s: float
-    count: int = 0
-    reason: str = ""
-    is_due: bool = False
-
-    @property
-    def words(self) -> str:
-        """`the quote of VNM`."""
-        return f"{self.kind} of {self.about}" if self.about else self.kind
-
-
-class Health:
-    """Counts failures in a row and posts when reads stop or start working."""
-
-    def __init__(self, clock: Clock, post: Post, elapsed_s: Elapsed = boottime_s) -> None:
-        self._clock = clock
-        self._post = post
-        self._elapsed_s = elapsed_s
-        self._failures = 0
-        self._is_healthy = True
-        self._failing: dict[tuple[str, str], Failing] = {}
-        self._good_s: dict[str, float] = {}
-
-    def ages_s(self) -> dict[str, float]:
-        """How long ago each kind of read was last answered."""
-        now_s = self._elapsed_s()
-        return {kind: now_s - good_s for kind, good_s in self._good_s.items()}
-
-    def dead(self) -> list[tuple[Failing, float]]:
-        """What fails often enough to be reported, and for how many seconds; the longest first."""
-        now_s = self._elapsed_s()
-        named = [it for it in self._failing.values() if it.count >= _named_from(it.kind)]
-        return [(it, now_s - it.since_s) for it in sorted(named, key=lambda it: it.since_s)]
-
-    def succeeded(self, kind: str = "", about: str = "") -> None:
-        """A read worked. `kind` is in words, like `the quote`; `about` is like VNM."""
-        self._failures = 0
-        if kind:
-            self._good_s[kind] = self._elapsed_s()
-        failing = self._failing.pop((kind, about), None)
-        if failing is not None and failing.count >= _named_from(kind):
-            news = ReadHealthChanged(self._clock.now(), True, "it works again", kind, about)
-            self._post(news)
-        if not self._is_healthy:
-            self._is_healthy = True
-            for other in self._failing.values():
-                other.is_due = True
-            self._post(BrokerHealthChanged(self._clock.now(), True, "reads work again"))
-
-    def rest(self, kind: str, about: str) -> None:
-        """It is not asked for in this phase: what failed in the last poll does not fail now."""
-        failing = self._failing.pop((kind, about), None)
-        if failing is not None and failing.count >= _named_from(kind):
-            at, detail = self._clock.now(), "it is not polled"
-            self._post(ReadHealthChanged(at, True, detail, kind, about, is_resting=True))
-
-    def failed_alone(self, error: BrokerError, kind: str, about: str = "") -> int:
-        """A read failed, which is counted for itself alone; return how often it has in a row."""
-        if isinstance(error, RateLimited):
-            return 0
-        fresh = Failing(kind, about, self._elapsed_s())
-        failing = self._failing.setdefault((kind, about), fresh)
-        failing.count, failing.reason = failing.count + 1, error.reason
-        if failing.count == _named_from(kind) or failing.is_due:
-            at, failing.is_due = self._clock.now(), False
-            self._post(ReadHealthChanged(at, False, error.reason, kind, about))
-        return failing.count
-
-    def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
-        """A read failed; one already reported says nothing about the others."""
-        if self.failed_alone(error, kind, about) > FAILURES_MAX:
-            return
-        self._failures += 1
-        if self._is_healthy and self._failures >= FAILURES_MAX:
-            self._is_healthy = False
-            self._post(BrokerHealthChanged(self._clock.now(), False, str(error)))
-
-
-def _named_from(kind: str) -> int:
-    return 1 if kind == PHASE or kind in NAMED_AT_ONCE else NAMED_FROM
 
 
 @dataclass(eq=False, slots=True)
@@ -240,6 +139,7 @@ class DayBookReader:
         for row in found.set_aside:
             if row.order_id:
                 self.ids.add(row.order_id)
+        self.health.listed([each.order_id for each in found.reports], asked_s)
         account, at = self.account.extended_id, self.clock.now()
         reports, offset = found.reports, self.offset()
         if abs(offset) >= ROW_TIMES_STEP:
@@ -348,7 +248,10 @@ class Reads:
                 self.post(OrderRead(at, order_id, None, is_unreadable=True))
                 self.health.failed_alone(error, DETAIL)
                 raise
-            self.health.succeeded(DETAIL)
+            if row is None:
+                self.health.not_known(order_id)
+            else:
+                self.health.succeeded(DETAIL)
             return OrderRead(at, order_id, row)
 
         await self._once(key, ask, None)

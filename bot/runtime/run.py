@@ -56,7 +56,8 @@ from bot.runtime.journal_file import (
 from bot.runtime.notices.notices import Notices
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.parts import Parts, unanswered
-from bot.runtime.reads import DayBookReader, Health, Reads
+from bot.runtime.read_health import Health
+from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.run_controls import RunControls, RunEnd, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
 from bot.runtime.start.broker import (
@@ -122,12 +123,10 @@ class Run:
         stack: AsyncExitStack,
         make: MakeEnvironment,
     ) -> None:
-        self._loaded = loaded
-        self._options = options
-        self._supervisor = Supervisor()
+        self._loaded, self._options = loaded, options
+        self._supervisor, self._activity = Supervisor(), Activity()
         self._screen = Onlookers(loaded, screen, self._supervisor, options.hidden_by)
         self._stack, self._make = stack, make
-        self._activity = Activity()
         self._inbox = Inbox(Activity())  # nobody uses it yet, so no clock may wait for it
         self._faults = FaultGuard(loaded.state_dir, self._screen.hiding.text)
         self._brake = Brake(loaded.state_dir)

@@ -139,6 +139,17 @@ async def test_a_fault_that_stays_is_named_and_a_silent_bot_fails(project: Proje
     assert judge(slowed)[0] == [], "the quota slows what shows it by as much"
 
 
+async def test_a_detail_that_is_dead_is_named_if_it_was_needed_twice(project: Project) -> None:
+    told = await told_of(project, "detail-dead")
+    silent = replace(showing(told, alerts=[]), kept=type(told.kept)())
+    seldom = replace(silent, exercise=replace(told.exercise, named_from=1_000))
+
+    assert judge(told)[0] == []
+    assert "the detail of an order can't be read" in judge(told)[1]
+    assert "neither bot status nor an alert named it" in judge(silent)[0]
+    assert judge(seldom)[0] == []
+
+
 async def test_a_fault_that_met_no_request_is_no_pass(project: Project) -> None:
     fault = {"match": {"path": "/nowhere", "at": "09:31:00"}, "action": {"do": "rst"}}
     away = replace(the("answer-lost"), faults=(fault,))

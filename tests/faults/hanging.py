@@ -130,6 +130,7 @@ async def trading(
     switches: Mapping[str, object] | None = None,
     risk: Mapping[str, object] | None = None,
     holdings: Mapping[str, int] | None = None,
+    write_timeout_s: float = 1,
 ) -> AsyncIterator[Hanging]:
     """Yield a bot that has its two orders resting at the broker, or waits for its token."""
     clock = SystemClock()
@@ -150,7 +151,9 @@ async def trading(
             **({} if url is None else {"journal_url": url}),
             risk=risk or {},
         )
-        bot = BotProcess("run", "-c", str(config), BOT_JOURNAL__WRITE_TIMEOUT_S="1", **secrets)
+        bot = BotProcess(
+            "run", "-c", str(config), BOT_JOURNAL__WRITE_TIMEOUT_S=f"{write_timeout_s:g}", **secrets
+        )
         hanging = Hanging(folder, config, ledger, secrets, given.otp_code, bot, played.add_fault)
         try:
             if is_signed_in:

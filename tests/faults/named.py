@@ -8,21 +8,29 @@ wrong, or from the deadline of the first that does not come; where one bad answe
 illness yet, but told of that order, from the third. Where a route is dead that nothing
 needs just then, the bot does without it, and says so only once something does. A fault that never
 struck was not measured, which fails as well.
+
+What breaks on this machine breaks under a bot in a process of its own, whose output is read as it
+comes; there the clock runs from the moment at which it breaks.
 """
 
 import asyncio
 import re
+import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.clock import performance_s
+from bot.config.settings.model import JournalSettings
 from bot.domain.entry import AttemptFinished, Note, StateChanged
 from tests.by_hand import Ask, HandStory, tell_by_hand
+from tests.faults.hanging import Hanging, locked, trading
 from tests.proofs import undone
 from tests.simulation.simulate import MEMORY
 from tests.simulation.traders import write_plugins
@@ -77,14 +85,7 @@ _LOST: Final = {
 """An order that is in no book: only its nonce, tried at users/me, shows that it never arrived."""
 STAYING: Final[Mapping[str, Stays]] = {
     "list of the day's orders": _route(_BOOK, "day order book"),
-    "detail of an order": Stays(
-        {"verb": "GET", "path": f"{_BOOK}/*"},
-        "the detail of an order",
-        {way: action for way, action in _WAYS.items() if way != "404"},
-    ),
-    "detail of an order unknown": Stays(
-        {"verb": "GET", "path": f"{_BOOK}/*"}, "", {"404": _WAYS["404"]}
-    ),
+    "detail of an order": _route(f"{_BOOK}/*", "the detail of an order"),
     "portfolio": _route("*/portfolio", "the account"),
     "summary": _route("*/summary", "the account"),
     "quote": _route(_QUOTE, "the quote"),
@@ -112,6 +113,9 @@ STAYING: Final[Mapping[str, Stays]] = {
         "API changed|refused",
         {"": {"do": "status", "status": 400, "code": "NEEDS_HEADER"}},
         orders=3,
+    ),
+    "the 2FA token is gone": _one(
+        "needs 2FA", "POST", "*/orders", do="drop_2fa", code="OTP_SESSION_EXPIRED"
     ),
     "cancels answer 500": _one("still open", "DELETE", "*/orders/*", do="status", status=500),
     "rows of other orders": _one(
@@ -148,6 +152,46 @@ class Named:
             return ""
         seconds = (self.screen_s, self.status_s)
         return "LATE" if any(each is None or each > WITHIN_S for each in seconds) else ""
+
+
+@contextmanager
+def _hung(hanging: Hanging) -> Iterator[None]:
+    with locked(hanging.state_dir / "journal.db"):
+        yield
+
+
+@contextmanager
+def _full(hanging: Hanging) -> Iterator[None]:
+    # No file grows beyond this: the journal is larger, what the bot says on stderr is not.
+    endless = resource.RLIM_INFINITY
+    resource.prlimit(hanging.bot.pid, resource.RLIMIT_FSIZE, (16_384, endless))
+    yield
+    resource.prlimit(hanging.bot.pid, resource.RLIMIT_FSIZE, (endless, endless))
+
+
+Breaks = Callable[[Hanging], AbstractContextManager[None]]
+HERE: Final[Mapping[str, Breaks]] = {"a journal that hangs": _hung, "a disk that is full": _full}
+JOURNAL: Final = Stays({}, "journal", {})
+"""What has to be named of those."""
+
+
+async def name_here(folder: Path, breaks: Breaks) -> Named:
+    """Break something of this machine, and look for twice as long as is allowed."""
+    screen, status, words = None, None, ""
+    write_timeout_s = JournalSettings().write_timeout_s
+    async with trading(folder, write_timeout_s=write_timeout_s) as hanging:
+        hanging.bot.said()
+        with breaks(hanging):
+            begun = performance_s()
+            while None in (screen, status) and (at_s := performance_s() - begun) < 2 * WITHIN_S:
+                said = [each for each in hanging.bot.said().splitlines() if JOURNAL.words in each]
+                if said and screen is None:
+                    screen, words = at_s, said[0].strip()
+                shown = words_of({"status": await hanging.status()})
+                if status is None and any(JOURNAL.words in each for each in shown):
+                    status = at_s
+                await asyncio.sleep(0.1)
+    return Named(0.0, screen, status, words)
 
 
 async def name(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Named:
@@ -225,22 +269,31 @@ def _project(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Path:
     return config
 
 
-def main(text: str = "", staying: Mapping[str, Stays] = STAYING) -> int:
+def main(
+    text: str = "",
+    staying: Mapping[str, Stays] = STAYING,
+    here: Mapping[str, Breaks] = HERE,
+) -> int:
     """Print a row a fault; fail where one is named later than it should, or not at all."""
     begun, wrong, shelf = performance_s(), 0, MEMORY if Path(MEMORY).is_dir() else None
     sys.stdout.write(f"{'':34}{'struck':>7}{'screen':>8}{'status':>8}  seconds\n")
-    every = [(what, stays, way) for what, stays in staying.items() for way in stays.ways]
-    rows = [(what, stays, way) for what, stays, way in every if text in f"{what} {way}"]
-    for what, stays, way in rows:
+    every: list[tuple[str, Stays, Callable[[Path], Coroutine[None, None, Named]]]] = [
+        (f"{what} {way}", stays, partial(name, stays=stays, action=action))
+        for what, stays in staying.items()
+        for way, action in stays.ways.items()
+    ]
+    every += [(what, JOURNAL, partial(name_here, breaks=breaks)) for what, breaks in here.items()]
+    rows = [row for row in every if text in row[0]]
+    for what, stays, measure in rows:
         with TemporaryDirectory(dir=shelf) as folder:
-            found = asyncio.run(name(Path(folder), stays, stays.ways[way]))
+            found = asyncio.run(measure(Path(folder)))
         verdict = found.judge(stays)
         wrong += bool(verdict)
         cells = "".join(
             f"{'-' if each is None else f'{each:.1f}':>8}"
             for each in (found.struck_s, found.screen_s, found.status_s)
         )
-        sys.stdout.write(f"{f'{what} {way}':33}{cells} {verdict:4}  {found.words[:90]}\n")
+        sys.stdout.write(f"{what:33}{cells} {verdict:4}  {found.words[:90]}\n")
         sys.stdout.flush()
     sys.stdout.write(f"{wrong} late, not named or not struck, {performance_s() - begun:.0f} s\n")
     sys.stdout.write("".join(f"{each}\n" for each in undone(faults=len(rows))))

@@ -3,7 +3,7 @@
 from bot.broker.errors import BrokerError, RateLimited
 from bot.clock import SimulatedClock
 from bot.domain.message import BrokerHealthChanged, Event, ReadHealthChanged
-from bot.runtime.reads import ACCOUNT, BOOK, Health
+from bot.runtime.read_health import ACCOUNT, BOOK, Health
 from tests.engine.stage import START
 
 FAILED = BrokerError("quote", "HTTP 500")

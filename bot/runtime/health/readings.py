@@ -22,7 +22,7 @@ from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.status import BotStatus
 from bot.runtime.health.heartbeat import Progress
 from bot.runtime.parts import Parts
-from bot.runtime.reads import NAMED_AT_ONCE
+from bot.runtime.read_health import NAMED_AT_ONCE
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"'})

@@ -17,7 +17,8 @@ from bot.domain.order import OrderReport, OrderState, Side
 from bot.domain.order_status import shown_state
 from bot.runtime.activity import RightOfWay
 from bot.runtime.closes import Closes
-from bot.runtime.reads import Health, Reads
+from bot.runtime.read_health import Health
+from bot.runtime.reads import Reads
 from bot.runtime.start.broker import BrokerRetry
 from bot.runtime.start.day_start import (
     DayStart,
