@@ -183,7 +183,8 @@ def judge(told: Told) -> tuple[Sequence[str], str]:
         why = " ".join(map(str, rows[0].values())) if rows else "no strategy asked"
         problems.append(f"nothing was ordered: {why}")
     lines = read_ledger(told.state_dir / LEDGER)
-    struck = sum(int(str(line["struck"])) for line in lines if line["kind"] == "fault")
+    last = {line["rule"]: int(str(line["struck"])) for line in lines if line["kind"] == "fault"}
+    struck = sum(last.values())  # each line of a rule has its count so far
     if told.exercise.faults and not struck:
         problems.append("the fault never struck: no request met it")
     after_ms = (told.start + BREAKS + GRACE).timestamp() * 1000

@@ -364,7 +364,8 @@ def tell_reads(state: State) -> None:
     for kind, failing in state.failing_reads.items():
         if failing.again is not None and failing.again <= state.now:
             failing.again = state.now + DETAIL_AGAIN
-            if order := next((each for each in state.open_orders() if each.is_own), None):
+            own = [each for each in state.open_orders() if each.is_own]
+            if order := min(own, key=lambda each: each.shown.is_missing, default=None):
                 state.command(ReadOrder(order.row.order_id, "details can't be read"))
         if failing.due is None or failing.due > state.now:
             continue

@@ -7,9 +7,10 @@ fails after such a time: till then it could not be told from the others.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
-from bot.broker.errors import BrokerError, RateLimited
+from bot.broker.errors import BrokerError, RateLimited, Refused, is_unknown
 from bot.clock import Clock, boottime_s
 from bot.domain.message import BrokerHealthChanged, ReadHealthChanged
 from bot.engine.health import DETAIL
@@ -28,6 +29,8 @@ LISTED_FOR_S: Final = 10.0
 """An id that the day order book has shown for so long should be known to the detail as well; a node
 that lags may not know a younger one.
 """
+LISTED_AGO_MAX_S: Final = 60.0
+"""A day order book older than this says nothing of what the detail should know now."""
 
 
 @dataclass(slots=True)
@@ -42,6 +45,8 @@ class Failing:
     count: int = 0
     reason: str = ""
     is_due: bool = False
+    is_ignorant: bool = False
+    """Its last failure was an answer: what should be known is not known."""
 
     @property
     def words(self) -> str:
@@ -61,6 +66,7 @@ class Health:
         self._failing: dict[tuple[str, str], Failing] = {}
         self._good_s: dict[str, float] = {}
         self._listed_s: dict[str, float] = {}
+        self._list_s = 0.0
 
     def ages_s(self) -> dict[str, float]:
         """How long ago each kind of read was last answered."""
@@ -102,6 +108,7 @@ class Health:
         fresh = Failing(kind, about, self._elapsed_s())
         failing = self._failing.setdefault((kind, about), fresh)
         failing.count, failing.reason = failing.count + 1, error.reason
+        failing.is_ignorant = is_unknown(error)
         if failing.count == _named_from(kind) or failing.is_due:
             at, failing.is_due = self._clock.now(), False
             self._post(ReadHealthChanged(at, False, error.reason, kind, about))
@@ -117,15 +124,28 @@ class Health:
             self._post(BrokerHealthChanged(self._clock.now(), False, str(error)))
 
     def listed(self, ids: Iterable[str], asked_s: float) -> None:
-        """The day order book shows these orders; each counts from the first read in a row on."""
+        """A day order book asked for then shows these orders of today; each counts from the first
+        of them in a row that does.
+        """
         self._listed_s = {each: self._listed_s.get(each, asked_s) for each in ids}
+        self._list_s = asked_s
 
-    def not_known(self, order_id: str) -> None:
-        """The detail of an order was not found, which fails if it has been listed for a while."""
-        since_s = self._listed_s.get(order_id)
-        if since_s is not None and self._elapsed_s() - since_s >= LISTED_FOR_S:
-            why = f"{order_id} is not known there, and the day order book shows it"
-            self.failed_alone(BrokerError("order", why), DETAIL)
+    def not_known(self, order_id: str, asked_s: float) -> None:
+        """The detail asked for then does not know an order, which is an answer, unless the order
+        has been listed for a while: one that knows none of them is no better than one that fails.
+        """
+        listed_s = self._listed_s.get(order_id, asked_s)
+        if asked_s - listed_s >= LISTED_FOR_S and asked_s - self._list_s <= LISTED_AGO_MAX_S:
+            why = f"it does not know {order_id}, which the day order book shows"
+            self.failed_alone(_unknown(why), DETAIL)
+            return
+        failing = self._failing.get((DETAIL, ""))
+        if failing is not None and not failing.is_ignorant:
+            self.succeeded(DETAIL)
+
+
+def _unknown(why: str) -> BrokerError:
+    return Refused("order", why, http_status=HTTPStatus.NOT_FOUND, error_code="")
 
 
 def _named_from(kind: str) -> int:

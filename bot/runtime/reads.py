@@ -133,13 +133,14 @@ class DayBookReader:
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may reuse the ids of another day
             self._day, self.ids, self.answered = day, SeenIds(), set()
-        for each in found.reports:
-            if each.trading_date >= day:
-                self.ids.add(each.order_id)
+            self.health.rest(DETAIL, "")
+        todays = [each.order_id for each in found.reports if each.trading_date >= day]
+        self.health.listed(todays, asked_s)
+        for each in todays:
+            self.ids.add(each)
         for row in found.set_aside:
             if row.order_id:
                 self.ids.add(row.order_id)
-        self.health.listed([each.order_id for each in found.reports], asked_s)
         account, at = self.account.extended_id, self.clock.now()
         reports, offset = found.reports, self.offset()
         if abs(offset) >= ROW_TIMES_STEP:
@@ -242,6 +243,7 @@ class Reads:
         """Post the row, or that it cannot be read, so that no cancel waits for it."""
 
         async def ask(at: datetime) -> Event:
+            asked_s = self.elapsed_s()
             try:
                 row = await read(self.sub_account, order_id, at)
             except BrokerError as error:
@@ -249,7 +251,7 @@ class Reads:
                 self.health.failed_alone(error, DETAIL)
                 raise
             if row is None:
-                self.health.not_known(order_id)
+                self.health.not_known(order_id, asked_s)
             else:
                 self.health.succeeded(DETAIL)
             return OrderRead(at, order_id, row)

@@ -18,7 +18,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import ClockStepped, StoodStill
 from bot.engine.health import DETAIL, DETAIL_AGAIN
-from tests.engine.stage import Stage
+from tests.engine.stage import PLAN, Stage
 
 SPAN = timedelta(minutes=10)
 
@@ -178,6 +178,19 @@ def test_a_dead_detail_is_named_while_an_order_needs_it_and_tried_again() -> Non
         "If it lasts, ask the broker"
     )
     assert ReadOrder("ORD1", "details can't be read") in done
+
+
+def test_a_dead_detail_is_tried_by_an_order_that_is_listed() -> None:
+    stage = Stage(beside=[replace(PLAN, name="other")])
+    stage.working()
+    stage.request(lambda it: it.buy(200, limit=26_950), by="other")
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    stage.engine._state.orders["ORD1"].shown.is_missing = True
+    _read(stage, DETAIL, fails="it does not know ORD2, which the day order book shows")
+
+    done = stage.pass_time(DETAIL_AGAIN.total_seconds())
+
+    assert ReadOrder("ORD2", "details can't be read") in done
 
 
 def test_a_dead_detail_that_no_order_needs_is_no_trouble() -> None:

@@ -15,15 +15,17 @@ from bot.domain.message import (
 )
 from bot.engine.health import DETAIL
 from bot.runtime.activity import RightOfWay
-from bot.runtime.read_health import LISTED_FOR_S, Health
+from bot.runtime.read_health import LISTED_AGO_MAX_S, LISTED_FOR_S, Health
 from bot.runtime.reads import DayBookReader, Reads
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.protocol.samples import ROW_JSON
 
 SHARES = Reply({"error_code": "0", "data": {"portfolio": []}})
 MONEY = Reply({"error_code": "0", "result": {"ci_balance": 5, "net_asset_value": 9}})
-LIST = Reply({"error_code": "0", "result": [ROW_JSON]})
-ROW = Reply({"error_code": "0", "result": ROW_JSON})
+TODAYS = {**ROW_JSON, "txdate": "2026-11-19", "odtimestamp": "2026-11-19T09:14:11"}
+LIST = Reply({"error_code": "0", "result": [TODAYS]})
+ROW = Reply({"error_code": "0", "result": TODAYS})
+LISTED = ROW_JSON["orderid"]
 UNKNOWN = Reply({"error_code": "404", "message": "unknown"}, 404)
 
 
@@ -74,53 +76,115 @@ async def test_a_dead_detail_is_named_at_the_second_failure_and_ends_with_a_row(
     assert posted.index(news[0]) == 2
 
 
+def shown(*replies: Reply) -> tuple[DayBookReader, Reads, list[Event], list[float]]:
+    """Return both readers of the broker's answers, what they post, and a clock to be set."""
+    posted: list[Event] = []
+    bench, now_s = desk(*replies), [100.0]
+    health = Health(bench.clock, posted.append, lambda: now_s[0])
+    parts = bench.broker.client, ACCOUNT, bench.clock
+    book = DayBookReader(*parts, timedelta, health, posted.append, lambda: now_s[0])
+    reads = Reads(*parts, health, posted.append, RightOfWay(hold_s=0), lambda: now_s[0])
+    return book, reads, posted, now_s
+
+
+def told(posted: list[Event]) -> list[tuple[str, bool]]:
+    news = [each for each in posted if isinstance(each, ReadHealthChanged)]
+    return [(each.kind, each.is_healthy) for each in news]
+
+
 async def test_a_detail_that_does_not_know_what_is_listed_is_dead_but_a_young_order_may_lag() -> (
     None
 ):
-    posted: list[Event] = []
-    bench, now_s = desk(LIST, LIST, *(UNKNOWN,) * 4, ROW), [100.0]
-    health = Health(bench.clock, posted.append, lambda: now_s[0])
-    client, post, way = bench.broker.client, posted.append, RightOfWay(hold_s=0)
-    book = DayBookReader(client, ACCOUNT, bench.clock, timedelta, health, post, lambda: now_s[0])
-    reads = Reads(client, ACCOUNT, bench.clock, health, post, way)
-    listed = ROW_JSON["orderid"]
+    book, reads, posted, now_s = shown(LIST, LIST, *(UNKNOWN,) * 4, ROW)
 
     await book.read()
     now_s[0] += LISTED_FOR_S - 0.1
     await book.read()
-    await reads.order(listed)
+    await reads.order(LISTED)
     now_s[0] += 0.1
-    await reads.order(listed)
+    await reads.order(LISTED)
     await reads.order("ORD1")
-    assert not any(isinstance(each, ReadHealthChanged) for each in posted)
+    assert told(posted) == []
 
-    await reads.order_to_cancel(listed)
-    await reads.order(listed)
+    await reads.order_to_cancel(LISTED)
+    assert told(posted) == [(DETAIL, False)]
+    await reads.order(LISTED)
 
-    news = [each for each in posted if isinstance(each, ReadHealthChanged)]
-    assert [(one.kind, one.is_healthy) for one in news] == [(DETAIL, False), (DETAIL, True)]
-    assert news[0].detail == f"{listed} is not known there, and the day order book shows it"
+    assert told(posted) == [(DETAIL, False), (DETAIL, True)]
+    named = next(each for each in posted if isinstance(each, ReadHealthChanged))
+    assert named.detail == f"it does not know {LISTED}, which the day order book shows"
     rows = [each for each in posted if isinstance(each, OrderRead)]
     assert [each.report is None for each in rows] == [True, True, True, True, False]
     assert not any(each.is_unreadable for each in rows)
 
 
-async def test_an_id_that_the_last_list_does_not_show_may_be_unknown() -> None:
-    posted: list[Event] = []
-    empty = Reply({"error_code": "0", "result": []})
-    bench, now_s = desk(LIST, empty, UNKNOWN, UNKNOWN), [100.0]
-    health = Health(bench.clock, posted.append, lambda: now_s[0])
-    client, post, way = bench.broker.client, posted.append, RightOfWay(hold_s=0)
-    book = DayBookReader(client, ACCOUNT, bench.clock, timedelta, health, post, lambda: now_s[0])
-    reads = Reads(client, ACCOUNT, bench.clock, health, post, way)
+@pytest.mark.parametrize(
+    ("second", "after_s"),
+    [
+        (Reply({"error_code": "0", "result": []}), 1.0),  # no longer in the list
+        (Reply({}, 400), LISTED_AGO_MAX_S + 1),  # the list is dead
+    ],
+)
+async def test_what_no_list_of_the_last_minute_shows_may_be_unknown(
+    second: Reply, after_s: float
+) -> None:
+    book, reads, posted, now_s = shown(LIST, second, UNKNOWN, UNKNOWN)
 
     await book.read()
     now_s[0] += LISTED_FOR_S
     await book.read()
-    await reads.order(ROW_JSON["orderid"])
-    await reads.order(ROW_JSON["orderid"])
+    now_s[0] += after_s
+    await reads.order(LISTED)
+    await reads.order(LISTED)
 
-    assert not any(isinstance(each, ReadHealthChanged) for each in posted)
+    assert (DETAIL, False) not in told(posted)
+
+
+async def test_a_row_of_an_earlier_day_in_the_list_may_be_unknown() -> None:
+    of_before = Reply({"error_code": "0", "result": [ROW_JSON]})
+    book, reads, posted, now_s = shown(of_before, UNKNOWN, UNKNOWN)
+
+    await book.read()
+    [read] = [each for each in posted if isinstance(each, TodaysOrdersRead)]
+    assert [each.order_id for each in read.reports] == [LISTED]
+    now_s[0] += LISTED_FOR_S
+    await reads.order(LISTED)
+    await reads.order(LISTED)
+
+    assert told(posted) == []
+
+
+async def test_a_detail_that_answers_again_is_alive_though_it_does_not_know_the_order() -> None:
+    _, reads, posted, _ = shown(*(Reply({}, 500),) * 6, UNKNOWN)
+
+    for each in ("ORD1", "ORD2", "ORD3"):
+        await reads.order(each)
+
+    assert told(posted) == [(DETAIL, False), (DETAIL, True)]
+
+
+async def test_a_detail_that_knows_nothing_stays_dead_for_an_order_that_is_in_no_list() -> None:
+    book, reads, posted, now_s = shown(LIST, *(UNKNOWN,) * 3)
+
+    await book.read()
+    now_s[0] += LISTED_FOR_S
+    for each in (LISTED, LISTED, "ORD1"):
+        await reads.order(each)
+
+    assert told(posted) == [(DETAIL, False)]
+
+
+async def test_with_the_day_a_dead_detail_ends() -> None:
+    book, reads, posted, now_s = shown(LIST, *(UNKNOWN,) * 2, LIST)
+
+    await book.read()
+    now_s[0] += LISTED_FOR_S
+    for each in (LISTED, LISTED):
+        await reads.order(each)
+    book._day = None
+    await book.read()
+
+    assert told(posted) == [(DETAIL, False), (DETAIL, True)]
 
 
 async def test_one_detail_that_fails_or_an_id_that_is_unknown_is_no_trouble() -> None:

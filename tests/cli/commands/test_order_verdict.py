@@ -1,4 +1,4 @@
-"""`bot order ID --not-placed`: it shows what the journal says after the verdict."""
+"""`bot order ID --not-placed` or `--is`: the bot hears it, and its state afterwards is shown."""
 
 import asyncio
 from contextlib import nullcontext
@@ -31,15 +31,27 @@ class _LateReader:
 
 
 @pytest.mark.parametrize(
-    ("reads", "shown"),
+    ("verdict", "order_id", "reads", "shown"),
     [
-        (3, "L-0003 was never placed: FAILED"),
-        (10**9, "L-0003 was never placed: accepted, but not in the journal yet"),
+        (["--not-placed"], None, 3, "L-0003 was never placed: FAILED"),
+        (["--is", "ORD7"], "ORD7", 3, "L-0003 is ORD7: FAILED"),
+        (
+            ["--not-placed"],
+            None,
+            10**9,
+            "L-0003 was never placed: accepted, but not in the journal yet",
+        ),
     ],
 )
 async def test_the_state_after_the_verdict_is_shown(
-    config: Path, monkeypatch: pytest.MonkeyPatch, reads: int, shown: str
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: list[str],
+    order_id: str | None,
+    reads: int,
+    shown: str,
 ) -> None:
+    asked = list[Request]()
     monkeypatch.setattr(order, "SETTLE_S", 0.5)
     monkeypatch.setattr(order, "open_journal", lambda _: nullcontext(_LateReader(reads)))
     monkeypatch.setattr(order, "find_order", lambda *_: BEFORE)
@@ -47,16 +59,20 @@ async def test_the_state_after_the_verdict_is_shown(
     async def answer(_: Request) -> Reply:
         return {"ok": True, "status": {"state": "RUNNING", "unknown": []}}
 
-    async def take(_: Request) -> Reply:
+    async def take(request: Request) -> Reply:
+        asked.append(request)
         return {"ok": True, "asked_at": "2026-11-19T02:20:00+00:00"}
 
     sender = {"bot": {"name": "mybot", "mode": "live", "config": str(config)}}
     server = ControlServer(config.parent / "state", {"status": answer, "verdict": take}, sender)
     await server.start()
-    words = ("order", "L-0003", "--not-placed", "--reason", "looked", "-c", str(config))
+    words = ("order", "L-0003", *verdict, "--reason", "looked", "-c", str(config))
     try:
         ran = await asyncio.to_thread(call, *words)
     finally:
         await server.stop()
 
     assert (ran.code, ran.out) == (ExitCode.DONE, f"mybot (live): {shown}\n")
+    [request] = asked
+    given = {"intent_id": "L-0003", "order_id": order_id, "reason": "looked", "by": "operator"}
+    assert {name: request[name] for name in given} == given

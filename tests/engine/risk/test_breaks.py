@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Break, Holding, ShareholderRight, moved_in
-from bot.domain.entry import Note, OrderUpdated, RunState, StateChanged
+from bot.domain.entry import Note, OrderUpdated, RunState, StateChanged, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import (
     AccountRead,
@@ -30,9 +30,21 @@ from bot.domain.operations import (
 )
 from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.outcome import Refused
+from bot.domain.plan import AccountLimits, StrategyPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk import breaks
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of, result_of
+from bot.engine.settings import EngineSettings
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    PLAN,
+    RULEBOOK,
+    START,
+    Stage,
+    limited,
+    report_of,
+    result_of,
+)
 
 NEXT_DAY = date(2026, 11, 20)
 CLOSED = datetime.fromisoformat("2026-11-19T15:15+07:00")
@@ -347,6 +359,32 @@ def test_an_order_made_elsewhere_is_never_cancelled_not_even_by_a_halt() -> None
 
     assert stage.all(CancelOrder) == []
     assert stage.all(ReadOrderToCancel) == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "settings", "code"),
+    [
+        (limited(max_position=800), EngineSettings(), "MAX_POSITION"),
+        (
+            PLAN,
+            EngineSettings(account_limits=AccountLimits(max_position_value=21_600_000)),
+            "POSITION_VALUE",
+        ),
+    ],
+)
+def test_an_order_made_elsewhere_counts_in_what_a_strategy_may_still_buy(
+    plan: StrategyPlan, settings: EngineSettings, code: str
+) -> None:
+    def decided(shares: int, account: str = ACCOUNT) -> tuple[str, str]:
+        stage = Stage(plan, settings=settings)
+        elsewhere = replace(Stage().buy(shares, 27_000), account=account)
+        stage.after(1).book(report_of(elsewhere, "APP1"))
+        stage.request(lambda it: it.buy(200, limit=27_000))
+        return stage.decided()
+
+    assert decided(600) == (Verdict.PASSED, "OK")
+    assert decided(700) == (Verdict.BLOCKED, code)
+    assert decided(700, "another account") == (Verdict.PASSED, "OK")
 
 
 def test_shares_that_a_right_explains_are_no_break() -> None:
