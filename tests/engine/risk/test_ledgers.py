@@ -7,7 +7,8 @@ import pytest
 
 from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import AccountSeen, Fill, Note, OrderUpdated, RunState, StateChanged
-from bot.domain.message import AccountRead, PlaceOrder, TradingDayStarted
+from bot.domain.instrument import Phase
+from bot.domain.message import AccountRead, PlaceOrder, Reconciled, TradingDayStarted
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
@@ -290,6 +291,17 @@ def test_cash_that_comes_without_an_order_of_today_is_a_base_of_its_own():
     assert len(bases(stage)) == before + 1
 
 
+def test_the_brokers_cash_is_kept_as_the_base_in_the_read_that_makes_a_break_certain():
+    broker = Broker(Stage())
+    broker.read(1)
+    before = len(bases(broker.stage))
+
+    broker.read(2, cash=broker.cash - 123_456)
+
+    assert bases(broker.stage)[before:] == [broker.stage.now]
+    assert broker.stage.engine._state.ledgers[ACCOUNT].base.cash == broker.cash
+
+
 def having_sold() -> tuple[Stage, int]:
     """A stage that has sold 200 HPG, and what that brings on T+2."""
     held = RecoveredStrategy({"HPG": (200, 5_200_000)}, 0, 0, 0, "on")
@@ -347,6 +359,22 @@ def test_an_order_on_its_way_in_one_account_holds_up_no_figures_of_another():
     stage.handle(AccountRead(stage.now, other))
 
     assert [each.scope for each in stage.new(StateChanged)] == ["base:120C900001.6"]
+
+
+def test_figures_of_before_a_fill_that_come_after_it_are_no_difference():
+    broker = having_bought()
+    stage = broker.stage.after(60)
+    stage.quote()
+    asked_at = stage.now
+    stage.after(1)
+    intent = stage.working(100, 27_000, "ORD2")
+    stage.after(1).book(report_of(intent, "ORD2", executed=100))
+
+    held = {"HPG": Holding("HPG", 200, 0, 200, 27_000)}
+    cash = broker.cash
+    stage.handle(AccountRead(stage.now, AccountSnapshot(asked_at, ACCOUNT, cash, cash, held)))
+
+    assert stage.engine.reconciliation().doubts == ()
 
 
 def test_a_difference_that_no_second_read_has_shown_is_named():
@@ -480,6 +508,46 @@ def test_money_that_moves_after_an_early_delivery_is_all_that_is_unexplained(mov
 
     shown = f"expected {100_000_000 + proceeds:,}, found {broker.cash:,}"
     assert broker.notes() == [f"cash: {shown}: {moved:+,} VND that no order explains"]
+
+
+@pytest.mark.parametrize("moved", [5_000_000, -5_000_000])
+@pytest.mark.parametrize(("early", "held"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_money_that_moves_on_a_day_with_a_delivery_and_a_buy_is_all_that_is_unexplained(
+    early: int, held: int, moved: int
+):
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(hours=2))
+    stage.phase(Phase.PROGRESS)
+    broker.read(2)
+    stage.handle(Reconciled(stage.now))
+    stage.quote()
+    intent = stage.working(100, 27_000, "ORD2")
+    stage.after(1).book(report_of(intent, "ORD2", executed=100))
+    cost = COST // 2
+    usual = 100_000_000 - cost + early * proceeds + held * cost
+    broker.read(2, cash=usual, total=100)
+
+    broker.read(3, cash=usual + moved)
+
+    shown = f"expected {usual:,}, found {usual + moved:,}"
+    assert broker.notes() == [f"cash: {shown}: {moved:+,} VND that no order explains"]
+
+
+def test_held_money_is_not_spent_again_by_a_read_that_lacks_shares_and_shows_other_cash():
+    stage = Stage()
+    intent = stage.working(200, 27_000)
+    for executed in (100, 200):
+        stage.after(20).book(report_of(intent, executed=executed))
+    broker = Broker(stage)
+    broker.read(2, total=200)
+    stage.quote()
+    stage.working(100, 27_000, "ORD2")
+
+    broker.read(1, cash=110_000_000, total=100)
+
+    assert stage.engine.balances()[0].buying_power == 110_000_000 - COST - COST // 2
 
 
 def test_money_that_comes_before_a_delivery_of_its_size_is_not_taken_for_it():

@@ -11,7 +11,7 @@ from bot.domain.message import AccountRead, InstrumentsRead, PlaceOrder, Reconci
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Unknown
 from bot.domain.recovery import Recovery, StoredIntent
-from tests.engine.risk.test_ledgers import COST, DIVIDEND, Broker, having_bought
+from tests.engine.risk.test_ledgers import BONUS, COST, DIVIDEND, Broker, having_bought
 from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, START, Stage, attempt_of, report_of
 
 SIZE = 100 * 26_000
@@ -84,6 +84,17 @@ def test_more_shares_than_it_may_bring_are_a_break(off: int, text: str) -> None:
     assert broker.stage.engine.status().halted_symbols
 
 
+def test_an_order_of_somebody_else_brings_no_shares_before_a_row_shows_them() -> None:
+    broker = working()
+    intent = [*broker.stage.engine._state.intents.values()][-1].intent
+    broker.stage.after(1).book(report_of(intent, "X1", quantity=300, remaining=300))
+
+    broker.read(4, total=301)
+
+    [told] = broker.notes()
+    assert told.startswith("HPG in all: expected at most 300, found 301")
+
+
 @pytest.mark.parametrize("executed", [0, 100])
 def test_after_such_a_break_no_share_and_no_vnd_is_lost_or_told_twice(executed: int) -> None:
     broker = working()
@@ -132,7 +143,8 @@ def test_beside_a_buy_at_the_market_without_a_known_ceiling_no_cash_is_compared(
     assert broker.notes() == []
 
 
-def test_a_sell_that_works_may_take_shares_and_brings_no_money_yet() -> None:
+def selling() -> Broker:
+    """A sale of 100 of 500 HPG works."""
     stage = Stage(sellable=300)
     stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
     broker = Broker(stage, cash=CASH, total=500, sellable=300)
@@ -140,6 +152,11 @@ def test_a_sell_that_works_may_take_shares_and_brings_no_money_yet() -> None:
     stage.quote()
     stage.request(lambda s: s.sell(100, limit=27_500, why="as asked"))
     stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+    return broker
+
+
+def test_a_sell_that_works_may_take_shares_and_brings_no_money_yet() -> None:
+    broker = selling()
 
     broker.read(4, total=400, sellable=200)
     assert broker.notes() == []
@@ -150,6 +167,21 @@ def test_a_sell_that_works_may_take_shares_and_brings_no_money_yet() -> None:
         "cash: expected at most 94",
         "HPG in all: expected at least 400",
     ]
+
+
+@pytest.mark.parametrize(
+    ("shares", "least", "most"), [(0, 400, 500), (30, 400, 530), (-30, 370, 500)]
+)
+def test_a_right_moves_what_may_be_there_by_its_shares_and_to_its_side_only(
+    shares: int, least: int, most: int
+) -> None:
+    for total in (least - 1, least, most, most + 1):
+        broker = selling()
+        broker.read(rights=(replace(BONUS, shares=shares),))
+
+        broker.read(4, total=total)
+
+        assert bool(broker.notes()) is (total < least or total > most)
 
 
 def test_a_place_of_unknown_outcome_counts_as_an_order_that_works() -> None:
