@@ -11,6 +11,7 @@ from bot.domain.entry import (
     ACCOUNT_SCOPE,
     FLATTEN_NOTE,
     Decision,
+    IntentMoved,
     IntentRecorded,
     Note,
     RunState,
@@ -18,9 +19,10 @@ from bot.domain.entry import (
 )
 from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
-from bot.domain.message import CancelOrder, FaultFound, PlaceOrder, TimePassed
-from bot.domain.operations import Action, CancelAsked, OperatorActed
+from bot.domain.message import CancelOrder, FaultFound, NonceBurnt, PlaceOrder, TimePassed
+from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
 from bot.domain.order import OrderState, OrderType, SendState, Side
+from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, StrategyMode, When
 from bot.domain.recovery import (
     RecoveredStrategy,
@@ -665,6 +667,24 @@ def test_what_a_person_cancels_of_it_is_not_sold_again_and_is_named(name: str | 
     [_, note] = [one for one in stage.all(Note) if one.kind == FLATTEN_NOTE]
     assert note.text == "sells no more HPG of test: operator has cancelled its sale"
     assert (note.numbers["left_out"], note.numbers["is_over"]) == ("HPG test", False)
+
+
+def test_a_sale_whose_outcome_is_unknown_is_left_out_too_when_a_person_cancels_it() -> None:
+    stage = _holding()
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    stage.after(1).answer(sale, Unknown("no answer came"))
+    stage.handle(NonceBurnt(stage.now, sale.intent_id, Resolution.REACHED, "used"))
+
+    stage.after(1).handle(CancelAsked(stage.now, sale.intent_id, "operator", "keep them"))
+    stage.after(5).book()
+    stage.handle(VerdictAsked(stage.now, sale.intent_id, None, "operator", "it never arrived"))
+    for _ in range(10):
+        _look(stage)
+
+    assert stage.last(IntentMoved).to_state is SendState.NOT_PLACED
+    assert stage.last(PlaceOrder).intent == sale
 
 
 @pytest.mark.parametrize(

@@ -879,14 +879,17 @@ def test_a_halt_cancels_it_all_the_same():
     assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
 
 
-@pytest.mark.parametrize("by", ["strategy", "halt", "a person, later"])
-def test_a_cancel_from_before_the_doubt_is_given_up_unless_it_is_a_halts(by):
+@pytest.mark.parametrize("by", ["strategy", "halt", "a person, at once", "a person, later"])
+def test_a_cancel_from_before_the_doubt_is_given_up_unless_it_is_a_halts_or_a_persons(by):
     stage, intent = _unknown()
     stage.request(lambda s: s.cancel(why="no more"))
     stage.after(1).book(report_of(intent, "ORD7"))
     if by == "halt":
         stage.handle(OperatorActed(stage.now, Action.HALT, "wrong prices", "me"))
     _burn(stage, intent, Resolution.FRESH)
+    if by == "a person, at once":
+        stage.handle(CancelAsked(stage.now, "ORD7", "me", "it is ours"))
+    goes_on = by in {"halt", "a person, at once"}
 
     before = _cancels_in_time(stage, intent, 100)
     if by == "a person, later":
@@ -894,16 +897,33 @@ def test_a_cancel_from_before_the_doubt_is_given_up_unless_it_is_a_halts(by):
     deletes = _cancels_in_time(stage, intent, 100)
 
     given_up = [each.request_id for each in stage.all(Decision) if each.code == "IN_DOUBT"]
-    assert given_up == ([] if by == "halt" else [intent.intent_id])
-    assert bool(before) is (by == "halt")
+    assert given_up == ([] if goes_on else [intent.intent_id])
+    assert bool(before) is goes_on
     assert bool(deletes) is (by != "strategy")
 
 
-def test_its_time_cancels_it_after_a_resume_where_a_cancel_was_given_up():
-    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
-    stage, intent = _unknown(Stage(expiring))
+def test_without_a_time_limit_nothing_cancels_it_after_a_resume_where_a_cancel_was_given_up():
+    stage, intent = _unknown()
     stage.request(lambda s: s.cancel(why="no more"))
     stage.after(1).book(report_of(intent, "ORD7"))
+    _burn(stage, intent, Resolution.FRESH)
+    _cancels_in_time(stage, intent, 30)
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol="HPG"))
+
+    assert _cancels_in_time(stage, intent, 300) == []
+
+
+@pytest.mark.parametrize("by", ["strategy", "its time"])
+def test_its_time_cancels_it_after_a_resume_where_a_cancel_was_given_up(by):
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    stage, intent = _unknown(Stage(expiring))
+    if by == "strategy":
+        stage.request(lambda s: s.cancel(why="no more"))
+    stage.after(1).book(report_of(intent, "ORD7"))
+    if by == "its time":
+        stage.pass_time(60)
+    assert len(stage.engine.status().cancels) == 1
     _burn(stage, intent, Resolution.FRESH)
     before = _cancels_in_time(stage, intent, 300)
 

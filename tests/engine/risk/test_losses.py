@@ -170,6 +170,18 @@ def test_a_limit_is_reached_at_its_own_value_and_a_halt_at_twice_of_it(limit, al
     assert _alerts(stage) == alerts
 
 
+def test_what_is_left_to_lose_counts_to_the_limit_then_to_its_double_then_to_nothing():
+    stage = held(limits=LIMIT)
+    stage.sellable = 1_000
+    left = []
+    for last in (27_000, 26_950, 26_900, 26_850, 26_800):
+        stage.after(60).quote(last)
+        stage.account(total=1_000)
+        left.append(stage.engine.passing.left_to_lose(ACCOUNT))
+
+    assert left == [100_000, 50_000, 100_000, 50_000, None]
+
+
 def test_a_part_of_the_net_assets_is_a_limit_too():
     stage = staged(AccountLimits(max_loss_nav_ppm=100))  # of 10^9: 100,000
     bought(stage)
