@@ -440,6 +440,16 @@ def test_a_refusal_is_one_when_the_row_is_unchanged(outcome):
     assert [note.kind for note in stage.all(Note)][-1] == "AMEND"
 
 
+@every_row(("executed", "state"), [(0, _S.ACCEPTED), (1, _S.PARTIALLY_FILLED)])
+def test_an_order_works_on_after_a_refusal_as_what_it_was_to_the_share(executed, state):
+    stage, _, row = _sent(price=26_900, executed=executed)
+    _answer(stage, Refused("400", "no", 400))
+
+    stage.after(1).row(row)
+
+    assert stage.entries_of_order().state is state
+
+
 def test_a_refusal_inside_200_is_kept_raw():
     stage, intent, _ = _sent(price=26_900)
 
@@ -542,6 +552,7 @@ def test_another_value_than_either_is_an_alert():
     assert _amended(stage).verdict == "DIFFERS"
     assert [note.kind for note in stage.all(Note)][-1] == "ALERT"
     assert stage.entries_of_order().quantity == 800
+    assert stage.engine._state.orders["ORD1"].prices == (27_000,)
 
 
 def test_an_order_that_ends_first_ends_its_amendment():

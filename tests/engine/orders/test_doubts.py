@@ -5,13 +5,14 @@ from datetime import date, timedelta
 
 import pytest
 
+from bot.domain.account import AccountSnapshot
 from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
-from bot.domain.message import CancelOrder, PlaceOrder, ReadOrder
+from bot.domain.message import AccountRead, CancelOrder, PlaceOrder, ReadOrder
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted
 from bot.domain.recovery import Recovery, StoredIntent
-from tests.engine.stage import DAY, Stage, report_of, result_of
+from tests.engine.stage import ACCOUNT, DAY, Stage, report_of, result_of
 
 S = OrderState
 ENDS = [
@@ -278,3 +279,26 @@ def test_of_two_rows_that_were_asked_for_at_once_the_later_one_raises_a_doubt_to
     stage.row(report_of(intent, quantity=200))
 
     assert _alerts(stage) == ["ROW_AMBIGUOUS"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "counts"),
+    [
+        (ACCOUNT, "120C900001.6", ACCOUNT),
+        (ACCOUNT, "120C999999.1", ACCOUNT),
+        ("120C999999.1", ACCOUNT, ACCOUNT),
+        ("120C999999.1", "120C999999.2", "120C999999.1"),
+    ],
+)
+def test_rows_move_an_order_of_somebody_else_onto_our_account_and_nowhere_else(
+    first: str, then: str, counts: str
+) -> None:
+    stage = Stage()
+    stage.handle(AccountRead(stage.now, AccountSnapshot(stage.now, "120C900001.6", 0, 0, {})))
+    row = replace(report_of(Stage().buy(), "X1"), account=first)
+    stage.after(1).book(row)
+
+    for _ in range(3):
+        stage.after(1).book(replace(row, account=then))
+
+    assert stage.entries_of_order("X1").account == counts

@@ -98,6 +98,22 @@ def test_a_lost_place_that_the_history_shows_is_found_with_its_fills(lost, state
     assert _halted(stage) == {}
 
 
+@pytest.mark.parametrize("shown", [("ORD7", "ORD8"), ("ORD7",), ("ORD8",)])
+def test_each_of_two_lost_places_is_found_by_its_own_row(shown):
+    first = Stage().buy()
+    other = replace(first, intent_id="L-0002", limit_price=26_900)
+    stored = [StoredIntent(one, S.REACHED, None, attempt_of(one, START)) for one in (first, other)]
+    stage = Stage(recovery=Recovery(NEXT_DAY, 3, intents=tuple(stored)), is_open=False)
+    rows = {"ORD7": _past(first, "ORD7", 100), "ORD8": _past(other, "ORD8", 100)}
+
+    _history(stage.after(86_400), *(rows[each] for each in shown))
+
+    moves = {move.intent_id: move.to_state for move in stage.all(IntentMoved)}
+    ends = {True: S.MATCHED, False: S.EOD_ABSENT}
+    assert moves == {"L-0001": ends["ORD7" in shown], "L-0002": ends["ORD8" in shown]}
+    assert [fill.quantity for fill in stage.all(Fill)] == [100] * len(shown)
+
+
 @BOTH_WAYS
 def test_a_place_that_is_found_without_saying_what_was_executed_halts_its_symbol(lost):
     stage, intent = lost(S.REACHED)
@@ -245,6 +261,21 @@ def _again(intent: Intent, *day_ids: str) -> Stage:
     attempt = attempt_of(intent, START)
     stored = StoredIntent(intent, S.EOD_ABSENT, None, attempt, day_ids=frozenset(day_ids))
     return Stage(recovery=Recovery(NEXT_DAY, 2, intents=(stored,)), is_open=False)
+
+
+def test_of_two_equal_lost_places_the_one_that_was_sent_last_is_named_with_a_late_row():
+    first = Stage().buy()
+    last = replace(first, intent_id="L-0002")
+    stored = tuple(
+        StoredIntent(one, S.EOD_ABSENT, None, attempt_of(one, START + timedelta(minutes=after)))
+        for one, after in ((first, 0), (last, 1))
+    )
+    stage = Stage(recovery=Recovery(NEXT_DAY, 3, intents=stored), is_open=False)
+    stage.after(86_400).handle(EarlierOrdersRead(stage.now, ()))
+
+    stage.after(10).book(_past(first, "ORD9", 100))
+
+    assert _halted(stage) == {"HPG": "ORD9 looks like L-0002, which was EOD_ABSENT"}
 
 
 def test_a_late_row_halts_its_symbol_once_over_a_restart_too():

@@ -8,7 +8,7 @@ from bot.domain.entry import Note
 from bot.domain.message import AmendAnswered, PlaceOrder
 from bot.domain.operations import AmendAsked
 from bot.domain.order import Intent, OrderType, SendState, Side
-from bot.domain.outcome import Accepted, Unknown
+from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.plan import Limits
 from bot.domain.recovery import Recovery, StoredChanges, StoredIntent
 from bot.engine.requests import view_of
@@ -159,6 +159,19 @@ def test_a_change_whose_row_shows_neither_value_counts_at_all_of_them() -> None:
 
     assert _prices(stage) == (SHOWN, 26_950, SENT)
     assert _alerts(stage) == ["AMEND_DIFFERS"]
+
+
+def test_a_price_that_was_refused_is_none_at_which_an_order_counts() -> None:
+    stage = Stage(settings=EngineSettings(amend_enabled=True))
+    intent = stage.working(100, SENT)
+    stage.handle(AmendAsked(stage.now, "ORD1", SHOWN, None, "me", "by hand"))
+    stage.row(report_of(intent))
+    stage.handle(AmendAnswered(stage.now, "ORD1", Refused("400", "no", 400), None))
+
+    stage.after(1).row(report_of(intent))
+
+    assert [each.verdict for each in stage.engine.status().amends] == ["REFUSED"]
+    assert _prices(stage) == (SENT,)
 
 
 def test_what_is_left_of_a_market_order_has_the_price_at_which_it_came_to_rest() -> None:
