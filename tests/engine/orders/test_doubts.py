@@ -302,3 +302,16 @@ def test_rows_move_an_order_of_somebody_else_onto_our_account_and_nowhere_else(
         stage.after(1).book(replace(row, account=then))
 
     assert stage.entries_of_order("X1").account == counts
+
+
+def test_what_an_order_of_somebody_else_has_paid_is_told_by_its_true_row() -> None:
+    stage = Stage()
+    row = report_of(Stage().buy(), "X1", executed=100, average=26_900)
+    lie = replace(row, side=Side.SELL, average_price=27_000, executed_amount=2_700_000)
+    stage.after(1).book(lie)
+
+    for _ in range(3):
+        stage.after(1).book(row)
+
+    told = stage.entries_of_order("X1")
+    assert (told.side, told.executed_quantity, told.executed_amount) == (Side.BUY, 100, 2_690_000)
