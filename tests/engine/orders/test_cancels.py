@@ -60,6 +60,18 @@ def test_the_row_is_read_before_the_cancel_is_sent():
     assert stage.new(CancelOrder) == [CancelOrder("ORD1", "L-0001", ACCOUNT, WHY)]
 
 
+def test_a_halted_symbol_keeps_its_time_from_cancelling_no_order_that_is_certainly_ours():
+    stage = Stage(EXPIRING)
+    intent = stage.working(500, 27_050)
+    stage.after(90).book(report_of(intent), report_of(intent, "ORD1", symbol="SSI"))
+    assert "HPG" in stage.engine.status().halted_symbols
+    stage.pass_time(90)
+
+    stage.row(report_of(intent))
+
+    assert [each.order_id for each in stage.new(CancelOrder)] == ["ORD1"]
+
+
 def test_the_verdict_comes_from_a_row_only():
     stage, intent = _expired()
     stage.row(report_of(intent, executed=200))
