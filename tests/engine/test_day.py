@@ -151,6 +151,20 @@ def test_nothing_is_sent_before_the_day_is_reconciled(begin: Begin) -> None:
     assert len(stage.new(PlaceOrder)) == 1
 
 
+@BOTH_WAYS
+def test_an_account_that_agrees_begins_no_day_before_all_has_been_read(begin: Begin) -> None:
+    stage = begin({})
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(0),)))
+    stage.phase(Phase.PROGRESS)
+
+    for _ in range(3):
+        stage.after(30).account()
+
+    assert stage.engine.status().state is RunState.STARTING
+    stage.handle(Reconciled(stage.now))
+    assert stage.engine.status().state is RunState.RUNNING
+
+
 def test_a_strategy_starts_before_it_hears_of_what_was_filled_meanwhile() -> None:
     heard: list[str] = []
     hooks: dict[str, object] = {
