@@ -109,6 +109,16 @@ def test_the_row_is_read_before_one_field_is_sent():
     assert stage.entries_of_order().state is _S.PENDING_REPLACE
 
 
+def test_an_ask_is_journalled_with_its_order_and_that_ones_strategy():
+    stage = _stage()
+    stage.working(500, 27_000)
+
+    _ask(stage, price=26_900)
+
+    asked = stage.last(Decision)
+    assert (asked.request_id, asked.strategy, asked.symbol) == ("L-0001", "test", "HPG")
+
+
 def test_an_order_is_found_by_our_own_id_too():
     stage = _stage()
     stage.working(500, 27_000)
