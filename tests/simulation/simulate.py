@@ -88,6 +88,8 @@ WORDS_MAX: Final = 1_000
 OTHER_HASH: Final = "told again its hash is"
 NO_START: Final = 3
 STARTS_MAX: Final = 60
+SETTLES: Final = timedelta(minutes=2)
+"""The least that a start has until the end of its story."""
 DOWN_S: Final = (5, 5, 30, 30, 60)
 """How long the bot is down before it is started again; as long as systemd waits, or a person."""
 WORKERS: Final = 2
@@ -218,14 +220,16 @@ def _cut_off(plan: Plan, codes: Sequence[int], found: Sequence[str], cpu_s: floa
 def _live(config: Path, plan: Plan) -> Iterator[int]:
     """Run the bot, and start it again for as long as it dies; give the code of each end.
 
-    A start that its broker refuses ends with a word of it, and is made again as systemd would.
+    A start that its broker refuses ends with a word of it, and is made again as systemd would. One
+    at the end of the story still has time to read what happened before it.
     """
-    dice = Random(f"lives {plan.seed}")
+    dice, length = Random(f"lives {plan.seed}"), plan.day.length
     traps = [at for n, at in enumerate(plan.kills) if f"k{n}" not in plan.left_out]
     for part in range(STARTS_MAX):
         trap = Trap(traps.pop(0) if traps else 0)
         down_s = dice.choice(DOWN_S) if part else 0
-        code = in_child(partial(_run, config, plan, trap, part, down_s))
+        length += timedelta(seconds=down_s) + (SETTLES if part else timedelta())
+        code = in_child(partial(_run, config, plan, trap, (part, down_s), length))
         yield code
         if code not in {KILLED, NO_START}:
             return
@@ -260,10 +264,10 @@ def _project(folder: Path, plan: Plan, *, record: bool = False) -> Path:
     return config
 
 
-def _run(config: Path, plan: Plan, trap: Trap, part: int, down_s: int) -> None:
+def _run(config: Path, plan: Plan, trap: Trap, start: tuple[int, int], length: timedelta) -> None:
+    (part, down_s), answer_after = start, timedelta(seconds=20)
     trap.watch_commits()
-    answer_after = timedelta(seconds=20)
-    options = RunOptions(run_for=plan.day.length, answer_otp_after=answer_after, is_service=True)
+    options = RunOptions(run_for=length, answer_otp_after=answer_after, is_service=True)
 
     def make(spec: EnvironmentSpec) -> Simulated:
         dice = Random(f"ways {plan.seed} {part}")
