@@ -140,7 +140,7 @@ class Health:
             self.failed_alone(_unknown(why), DETAIL)
             return
         failing = self._failing.get((DETAIL, ""))
-        if failing is not None and not failing.is_ignorant:
+        if failing is None or not failing.is_ignorant:
             self.succeeded(DETAIL)
 
 

@@ -163,6 +163,15 @@ async def test_a_detail_that_answers_again_is_alive_though_it_does_not_know_the_
     assert told(posted) == [(DETAIL, False), (DETAIL, True)]
 
 
+async def test_that_an_order_is_not_known_is_an_answer() -> None:
+    _, reads, _, now_s = shown(UNKNOWN)
+
+    await reads.order("ORD1")
+    now_s[0] += 5
+
+    assert reads.health.ages_s()[DETAIL] == 5
+
+
 async def test_a_detail_that_knows_nothing_stays_dead_for_an_order_that_is_in_no_list() -> None:
     book, reads, posted, now_s = shown(LIST, *(UNKNOWN,) * 3)
 
