@@ -170,7 +170,10 @@ def _full(hanging: Hanging) -> Iterator[None]:
 
 
 Breaks = Callable[[Hanging], AbstractContextManager[None]]
-HERE: Final[Mapping[str, Breaks]] = {"a journal that hangs": _hung, "a disk that is full": _full}
+HERE: Final[Mapping[str, Breaks]] = {
+    "a journal that hangs": _hung,
+    "a disk that takes no more": _full,
+}
 JOURNAL: Final = Stays({}, "journal", {})
 """What has to be named of those."""
 

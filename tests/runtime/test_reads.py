@@ -66,7 +66,7 @@ async def test_a_dead_detail_is_named_at_the_second_failure_and_ends_with_a_row(
     health, way = Health(bench.clock, posted.append), RightOfWay(hold_s=0)
     reads = Reads(bench.broker.client, ACCOUNT, bench.clock, health, posted.append, way)
 
-    ids = ["ORD1", "ORD2", "ORD3", ROW_JSON["orderid"]]
+    ids = ["ORD1", "ORD2", "ORD3", LISTED]
     for each in ids:
         await reads.order(each)
 

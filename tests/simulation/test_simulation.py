@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,10 @@ from tests.simulation.machine import MachineLoop, run_on_machine
 from tests.simulation.plan import LASTING_FAULTS, OF_READS, SHORT_FAULTS, Plan, plan_of
 from tests.simulation.simulate import (
     LASTING_MIN,
+    SETTLES,
     STRUCK_MIN,
     Result,
+    _live,
     _project,
     _told_secrets,
     in_child,
@@ -34,7 +38,7 @@ from tests.simulation.simulate import (
     seeds_of,
     shrink,
 )
-from tests.simulation.world import WALL, skew_of
+from tests.simulation.world import KILLED, WALL, skew_of
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -153,6 +157,27 @@ def test_a_child_that_hangs_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(simulate, "STORY_S_MAX", 0.1)
 
     assert in_child(lambda: time.sleep(60)) == 1
+
+
+def test_a_start_after_the_end_of_a_story_still_has_time_to_read_what_happened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lives = list[tuple[int, timedelta]]()
+
+    def dies(work: partial[None]) -> int:
+        _, _, _, (_, down_s), length = work.args
+        lives.append((down_s, length))
+        return KILLED if len(lives) < 4 else 0
+
+    monkeypatch.setattr(simulate, "in_child", dies)
+    plan = plan_of(ALIKE)
+    list(_live(tmp_path, plan))
+
+    assert lives[0] == (0, plan.day.length)
+    for (_, before), (down_s, length) in pairwise(lives):
+        killed_at_the_end_and_up_again = before + timedelta(seconds=down_s)
+        assert down_s > 0
+        assert length - killed_at_the_end_and_up_again == SETTLES
 
 
 def test_a_story_without_a_journal_is_a_failure_and_ends_no_night(
