@@ -202,10 +202,16 @@ async def test_a_killed_run_is_told_while_the_next_start_waits_for_its_broker(
     with notice_server() as service:
         notify = {"urls": [service.url]}
         write_project(tmp_path, scenario=QUIET, strategies=[RESTING], notify=notify)
+        before = asyncio.all_tasks()
         run = _run(config, shown, "/users/me", 0, days=300)
         await asyncio.wait_for(shown.has_begun.wait(), PATIENCE_S)
         run.cancel()
         await asyncio.wait({run}, timeout=PATIENCE_S)
+        # What a killed process leaves ends with it; here it must not outlive the run.
+        left = asyncio.all_tasks() - before
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
         shown = Listening()
         run = _run(config, shown, "/users/me", FOR_EVER, days=300)
         await asyncio.wait_for(shown.has_trouble.wait(), PATIENCE_S)
