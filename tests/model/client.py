@@ -15,16 +15,16 @@ from functools import cache
 from typing import Final
 
 from bot.domain.entry import IntentMoved
-from bot.domain.message import NonceBurnt, Reconciled, TradingDayStarted
-from bot.domain.operations import EarlierOrdersRead
+from bot.domain.message import NonceBurnt, PlaceOrder, Reconciled, TradingDayStarted
+from bot.domain.operations import EarlierOrdersRead, VerdictAsked
 from bot.domain.order import Intent, SendState
-from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Outcome, Refused
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from bot.protocol.classify import BurnVerdict, classify_burn, classify_place
 from bot.protocol.endpoints.trading import PLACE_ORDER, USER
 from bot.protocol.envelope import Answer, NoAnswer
-from tests.engine.stage import DAY, Stage, attempt_of, report_of, result_of
+from tests.engine.stage import DAY, PLAN, Stage, attempt_of, report_of, result_of
 from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
 
 
@@ -32,6 +32,7 @@ class News(StrEnum):
     """What the bot may learn about one intent."""
 
     TOO_LATE = "its time to leave is over"
+    GATE_CLOSED = "the answer to another POST is 403, no 2FA token"
     BYTES_LEAVE = "the POST leaves"
     NOTHING_WRITTEN = "no byte of the POST was written"
     LOST = "the answer to the POST is lost"
@@ -50,6 +51,8 @@ class News(StrEnum):
     ABSENT_LATE = "the day order book has no row, the horizon is over"
     ONE_ROW = "the day order book has one row that fits"
     TWO_ROWS = "the day order book has two rows that fit"
+    SAID_ABSENT = "a person who has looked says that there is none"
+    SAID_ROW = "a person who has looked names the row"
     RESTART = "crash and restart"
     DAY_END = "the day ends"
 
@@ -76,6 +79,10 @@ def burn_verdict(news: News) -> BurnVerdict:
     return classify_burn(BURNS[news])
 
 
+_BESIDE: Final = (replace(PLAN, name="other"),)
+"""A strategy whose POST is refused for lack of a 2FA token while ours waits."""
+
+
 @dataclass
 class Rehearsal:
     """An engine with one intent, which is given events one after another."""
@@ -86,7 +93,7 @@ class Rehearsal:
     moves: list[tuple[SendState, SendState]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.stage = Stage(settings=self.settings)
+        self.stage = Stage(settings=self.settings, beside=_BESIDE)
         self.intent = self.stage.buy()
         self.sent_at = self.stage.now
 
@@ -123,6 +130,15 @@ class Rehearsal:
         self.stage.send(self.intent)
         self.moves.append((SendState.READY, SendState.SENDING))
 
+    def close_gate(self) -> None:
+        self.stage.request(lambda other: other.buy(100, limit=26_950, why="first"), by="other")
+        self.stage.block_for_token(self.stage.last(PlaceOrder).intent)
+        self._answer(NotSent(f"{LACKS_2FA}: it was signed with another token"))
+
+    def say(self, order_id: str | None) -> None:
+        ask = VerdictAsked(self.stage.now, self.intent.intent_id, order_id, "operator", "I looked")
+        self.stage.handle(ask)
+
     def token(self) -> None:
         self.stage.quote()
         self.stage.token()
@@ -153,6 +169,9 @@ class Rehearsal:
 _TOLD: Final[Mapping[News, Callable[[Rehearsal], object]]] = {
     News.TOO_LATE: lambda one: one._answer(classify_place_of(News.NOTHING_WRITTEN)),
     News.BYTES_LEAVE: Rehearsal.leave,
+    News.GATE_CLOSED: Rehearsal.close_gate,
+    News.SAID_ABSENT: lambda one: one.say(None),
+    News.SAID_ROW: lambda one: one.say("ORD7"),
     News.TOKEN: Rehearsal.token,
     News.TOKEN_TOO_LATE: lambda one: one.stage.pass_time(600),
     News.ABSENT: lambda one: one.read(0),
@@ -163,10 +182,11 @@ _TOLD: Final[Mapping[News, Callable[[Rehearsal], object]]] = {
     News.DAY_END: Rehearsal.end_day,
 }
 
-_BEFORE: Final = {News.BYTES_LEAVE, News.TOO_LATE, News.RESTART}
+_BEFORE: Final = {News.BYTES_LEAVE, News.TOO_LATE, News.GATE_CLOSED, News.RESTART}
 _HELD: Final = {News.TOKEN, News.TOKEN_TOO_LATE, News.RESTART}
 _BOOKS: Final = {News.ABSENT, News.ABSENT_LATE, News.ONE_ROW, News.TWO_ROWS}
-_ASKED: Final = {*BURNS, *_BOOKS, News.RESTART, News.DAY_END}
+_SAID: Final = {News.SAID_ABSENT, News.SAID_ROW}
+_ASKED: Final = {*BURNS, *_BOOKS, *_SAID, News.RESTART, News.DAY_END}
 HEARD: Final[Mapping[SendState, set[News]]] = {
     SendState.READY: _BEFORE,
     SendState.SENDING: {*ANSWERS, News.RESTART},

@@ -33,6 +33,8 @@ from tests.model.world import (
 STATES_MIN: Final = 1_000_000
 SECONDS_MAX: Final = 60.0
 
+SAID_ABSENT: Final = str(News.SAID_ABSENT.value)
+
 FENCE = Policy("fence")
 FENCE_AND_HORIZON = Policy("fence and horizon", UnknownPolicy.FENCE_AND_HORIZON)
 OF_THE_CODE = {UnknownPolicy.FENCE: FENCE, UnknownPolicy.FENCE_AND_HORIZON: FENCE_AND_HORIZON}
@@ -61,6 +63,7 @@ NO_TIMESTAMPS = replace(SOUND, timestamps=False)
 NO_TIMESTAMPS_LAG = replace(LAG, timestamps=False)
 SHORT_OF_SKEW = replace(HORIZON, name="horizon for a clock 5 s off", horizon=timedelta(seconds=100))
 QUOTA = replace(SOUND, quota_spares_copies=False)
+HASTY = replace(SOUND, person_is_right=False)
 
 SAFE: Final = (
     (HORIZON, LAG),
@@ -81,8 +84,11 @@ BAD: Final = (
     (FENCE_AND_HORIZON, NO_TIMESTAMPS_LAG),
     (FENCE_OR_HORIZON, SOUND),
     (FENCE_AND_HORIZON, QUOTA),
+    (FENCE, HASTY),
 )
-"""The last: a proxy's copy that the quota refuses says nothing about the other one."""
+"""The last two: a proxy's copy that the quota refuses says nothing about the other one; a person
+who says that there is no order, and is wrong, is believed.
+"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Explored:
     states: int
     trace: Sequence[str]
     released_s: int | None
-    """The earliest release of an unknown order, in seconds after its send."""
+    """When the bot first releases an unknown order by itself, in seconds after its send."""
     moves: frozenset[tuple[SendState, SendState]]
 
     @property
@@ -111,9 +117,10 @@ def explore(policy: Policy, holds: Assumptions) -> Explored:
         if state // ORDERS & 3 >= 2:
             trace = _trace(world, came_from, state)
             return Explored(len(came_from), trace, released_s, world.moves())
-        if released_s is None and state // CLIENT == not_placed:
-            released_s = (state & 31) * TICK_S
-        for _, after in world.steps(state):
+        is_over = released_s is not None or state // CLIENT == not_placed
+        for words, after in world.steps(state):
+            if not is_over and after // CLIENT == not_placed and SAID_ABSENT not in words:
+                released_s, is_over = (after & 31) * TICK_S, True
             if after not in came_from:
                 came_from[after] = state
                 waiting.append(after)
@@ -141,7 +148,8 @@ def in_words(policy: Policy, holds: Assumptions) -> str:
         "lag <= 60 s" if holds.bounded_lag else "lag unbounded",
     )
     quota = () if holds.quota_spares_copies else ("quota refuses one copy",)
-    return " | ".join((*parts, *quota))
+    person = () if holds.person_is_right else ("a hasty person",)
+    return " | ".join((*parts, *quota, *person))
 
 
 def main() -> int:

@@ -4,8 +4,9 @@ One state is one integer; its digits are the fields below, so that a step is an 
 15 s. What is explored: each copy of the POST arrives at any later time or never, a proxy makes a
 copy, the server queues, creates, refuses, and shows the row early, late or never; answers are lost;
 the bot dies and starts again at any step; burns and their answers are late or lost; the bot's clock
-is off; a person places an equal order by hand. Equal states are one: copies are counted, a nonce
-that the server has forgotten is one that it never saw, and what is over is not followed.
+is off; a person places an equal order by hand, or says what became of ours. Equal states are one:
+copies are counted, a nonce that the server has forgotten is one that it never saw, and what is over
+is not followed.
 
 Facts about the broker: API 0.2.0-preview.3, authentication (timestamp 30 s, nonce 300 s). Facts
 about the bot come from the code.
@@ -101,6 +102,8 @@ class Assumptions:
     """A row is in the day order book within a minute."""
     quota_spares_copies: bool = True
     """The quota never refuses one copy of a request and takes another."""
+    person_is_right: bool = True
+    """Who says that there is no order has seen that none is there and none can come any more."""
     copies: int = 2
     burns: int = 3
     by_hand: bool = True
@@ -179,7 +182,7 @@ class World:
     # ------------------------------------------------------------------------- network and server
 
     def _send(self, state: int, found: list[Step]) -> None:
-        for news in (News.TOO_LATE, News.RESTART):
+        for news in (News.TOO_LATE, News.GATE_CLOSED, News.RESTART):
             self._hear(state, news, found)
         self._hear(state + self.holds.copies * COPIES, News.BYTES_LEAVE, found)
 
@@ -247,6 +250,7 @@ class World:
         """The bot finds out about its unknown POST: by its nonce, and by the day order book."""
         seconds = (state & 31) * TICK_S
         self._read_book(state, client, seconds, found)
+        self._ask_person(state, found)
         if self.holds.by_hand and not state // TWIN & 1:
             found.append(("an equal order is placed by hand", state + TWIN))
         if self.policy.burns:
@@ -266,6 +270,14 @@ class World:
             self._hear(state, News.ABSENT, found)
         if seconds > self._horizon_s:
             self._hear(state, News.ABSENT_LATE, found)
+
+    def _ask_person(self, state: int, found: list[Step]) -> None:
+        """A person says what became of the POST."""
+        if state // SHOWN & 1:
+            self._hear(state, News.SAID_ROW, found)
+        is_so = state // ORDER & 3 in {NONE, TURNED_DOWN} and not state // COPIES & 3
+        if is_so or not self.holds.person_is_right:
+            self._hear(state, News.SAID_ABSENT, found)
 
     def _burn(self, state: int, client: SendState, seconds: int, found: list[Step]) -> None:
         signed, reply = state // SIGNED & 31, state // REPLY & 3
