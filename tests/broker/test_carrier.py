@@ -41,6 +41,7 @@ from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import Answer, NoAnswer
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START, JumpingWaiter, RawServer, Script, raw_server, reply
+from tests.broker.played_broker import ACCOUNT
 
 BOUNDS = Bounds(deadline_s=60.0, body_bytes_max=1000)
 GET = HttpRequest("GET", "/market/quotes/stocks/HPG/order-book", {"X-FH-APIKEY": "key"})
@@ -351,10 +352,36 @@ async def test_a_burn_waits_for_no_connection_of_a_read():
         reads = [asyncio.create_task(broker.client.depth("HPG")) for _ in range(READS_MAX + 1)]
         await asyncio.sleep(0)
         answer = await broker.writer.burn("nonce")
-        await asyncio.gather(*reads, return_exceptions=True)
+        await _gone(*reads)
         await broker.close()
 
     assert isinstance(answer, Answer)
+
+
+async def _hang_but_for_cancels(reader: Reader, writer: Writer, server: RawServer) -> None:
+    request = await server.read(reader)
+    if not request.line.startswith("DELETE"):
+        await asyncio.Event().wait()
+    writer.write(reply())
+
+
+@pytest.mark.wire
+async def test_no_cancel_waits_for_a_burn_that_hangs():
+    async with raw_server(_hang_but_for_cancels) as server:
+        broker = broker_at(server.base_url)
+        broker.two_factor.set_token(Secret("token"))
+        burns = [
+            asyncio.create_task(broker.writer.burn(f"nonce {n}")) for n in range(PLACES_MAX + 1)
+        ]
+        while not server.requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        answer = await broker.writer.send(broker.writer.prepare_cancel(ACCOUNT, "ORD1"))
+        is_before_the_burns = not any(burn.done() for burn in burns)
+        await _gone(*burns)
+        await broker.close()
+
+    assert isinstance(answer, Answer)
+    assert is_before_the_burns
 
 
 @pytest.mark.wire
