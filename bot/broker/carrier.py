@@ -254,8 +254,12 @@ class Carrier:
         self.finish(exchange, LateAnswer, reason)
 
     async def close(self) -> None:
-        """Wait for the exchanges under way, then close every connection."""
+        """Wait for the exchanges under way, then close every connection; what still waits for one
+        is not sent any more.
+        """
         await self._traffic.drain()
+        while self._line:
+            self._no_connection("the program ends, and no connection was free")
         for opening in tuple(self._openings):
             opening.cancel()
         if self._openings:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -169,6 +170,22 @@ async def test_what_waits_for_a_connection_until_its_deadline_was_not_sent():
     assert isinstance(second, LateAnswer)
     assert (first.is_sent, second.is_sent) == (True, False)
     assert len(server.requests) == 1
+
+
+@pytest.mark.wire
+async def test_what_waits_for_a_connection_at_the_end_is_not_sent_any_more():
+    async with raw_server(_hang) as server:
+        async with carrier_to(server.port, 1) as carrier:
+            writes = [asyncio.create_task(carrier.exchange(POST, BOUNDS)) for _ in range(2)]
+            await asyncio.sleep(0)
+        second = await writes[1]
+        await asyncio.sleep(0.05)
+        await _gone(*writes)
+
+    assert (second, len(server.requests)) == (
+        NoAnswer("the program ends, and no connection was free", is_sent=False, latency_ms=ANY),
+        1,
+    )
 
 
 @pytest.mark.wire
