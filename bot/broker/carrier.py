@@ -89,9 +89,12 @@ class Carrier:
         self._line: deque[_Exchange] = deque()
         self._openings: set[asyncio.Task[None]] = set()
         self._reached_last = ""
+        self._is_closed = False
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
         """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
+        if self._is_closed:
+            return NoAnswer("the program ends, and nothing more is sent", is_sent=False)
         wire = self._wire(request)
         if wire is None:
             return NoAnswer("a header or the target can't be sent as it is", is_sent=False)
@@ -255,8 +258,9 @@ class Carrier:
 
     async def close(self) -> None:
         """Wait for the exchanges under way, then close every connection; what still waits for one
-        is not sent any more.
+        is not sent any more, nor what comes later. An exchange still under way ends without answer.
         """
+        self._is_closed = True
         await self._traffic.drain()
         while self._line:
             self._no_connection("the program ends, and no connection was free")
@@ -265,7 +269,7 @@ class Carrier:
         if self._openings:
             await asyncio.wait(self._openings)
         for connection in tuple(self._connections):
-            connection.drop()
+            connection.fail(NoAnswer, "the program ended before the answer came")
         await asyncio.sleep(0)  # a transport closes its socket in the loop's next iteration
 
 
@@ -330,9 +334,9 @@ class _Connection(asyncio.Protocol):
         try:
             whole = self._reader.take(data) if data else self._reader.end()
         except Unusable as error:
-            self._fail(UnusableAnswer, str(error))
+            self.fail(UnusableAnswer, str(error))
         except Broken as error:
-            self._fail(NoAnswer, str(error))
+            self.fail(NoAnswer, str(error))
         else:
             if whole is not None:
                 self._end(whole)
@@ -346,7 +350,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         reason = f"{type(exc).__name__}: {exc}" if exc else "the connection was closed"
-        self._fail(NoAnswer, reason)
+        self.fail(NoAnswer, reason)
 
     def _end(self, whole: Whole) -> None:
         exchange, self._exchange = self._exchange, None
@@ -359,7 +363,8 @@ class _Connection(asyncio.Protocol):
             self._free_since_s = boottime_s()
             self._carrier.is_free(self)
 
-    def _fail(self, kind: type[NoAnswer], reason: str) -> None:
+    def fail(self, kind: type[NoAnswer], reason: str) -> None:
+        """Close it at once, and end the exchange it carries, if any, without an answer."""
         exchange = self._exchange
         self.drop()
         if exchange is not None:

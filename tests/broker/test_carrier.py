@@ -189,6 +189,30 @@ async def test_what_waits_for_a_connection_at_the_end_is_not_sent_any_more():
 
 
 @pytest.mark.wire
+async def test_what_comes_after_the_end_is_not_sent():
+    async with raw_server(answering(reply(b"{}"))) as server:
+        async with carrier_to(server.port) as carrier:
+            pass
+        late = await carrier.exchange(POST, BOUNDS)
+
+    assert late == NoAnswer("the program ends, and nothing more is sent", is_sent=False)
+    assert (server.requests, carrier._connections) == ([], set())
+
+
+@pytest.mark.wire
+async def test_what_is_under_way_at_the_end_ends_with_its_connection_as_sent():
+    async with raw_server(_hang) as server:
+        async with carrier_to(server.port) as carrier:
+            write = asyncio.create_task(carrier.exchange(POST, BOUNDS))
+            await asyncio.sleep(0)
+        answer = await asyncio.wait_for(write, 5)
+
+    assert answer == NoAnswer(
+        "the program ended before the answer came", is_sent=True, latency_ms=ANY
+    )
+
+
+@pytest.mark.wire
 async def test_a_server_that_has_closed_meanwhile_is_noticed_before_the_first_byte():
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
