@@ -98,12 +98,13 @@ CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "toda
 
 # Where an unforeseen exception may be caught: the supervisor of the daemon's tasks, the call of a
 # strategy's hook, the guard of the engine's steps (a fault halts entries and ends nothing), the
-# journal's thread (which hands it to whoever waits), and the command line's report of a bug.
+# journal's thread and the carrier of requests (which hand it to whoever waits), and the command
+# line's report of a bug.
 # Beside them the thread of the recorder, where a bug ends the recording and must end nothing else,
 # and the threads of the notices, whose plug-ins are not ours.
 # (Loading a plug-in names its own set.)
 MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/config/strategies/invoke.py", "bot/cli/main.py"}
-MAY_CATCH_ALL |= {"bot/journal/writing/thread.py"}
+MAY_CATCH_ALL |= {"bot/journal/writing/thread.py", "bot/broker/carrier.py"}
 MAY_CATCH_ALL |= {
     "bot/runtime/history/recording/recorder.py",
     "bot/runtime/history/backtest/passed.py",

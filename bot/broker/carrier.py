@@ -92,7 +92,9 @@ class Carrier:
         self._is_closed = False
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
+        """Send once and read the whole answer. Continues to the end if the caller is cancelled.
+        Raises only what its objection raises.
+        """
         if self._is_closed:
             return NoAnswer("the program ends, and nothing more is sent", is_sent=False)
         wire = self._wire(request)
@@ -243,10 +245,19 @@ class Carrier:
 
     def answer(self, exchange: _Exchange, answer: Answer | NoAnswer) -> None:
         """End an exchange with its answer; its caller may be gone."""
-        exchange.deadline.cancel()
-        self._traffic.end(exchange)
+        self._over(exchange)
         if not exchange.answered.done():
             exchange.answered.set_result(answer)
+
+    def hand_back(self, exchange: _Exchange, error: Exception) -> None:
+        """End an exchange whose objection has failed: its caller gets what was raised."""
+        self._over(exchange)
+        if not exchange.answered.done():
+            exchange.answered.set_exception(error)
+
+    def _over(self, exchange: _Exchange) -> None:
+        exchange.deadline.cancel()
+        self._traffic.end(exchange)
 
     def _too_late(self, exchange: _Exchange) -> None:
         if exchange.connection is None:
@@ -317,7 +328,13 @@ class _Connection(asyncio.Protocol):
         """Send a request, unless an objection has come up while it waited. From the write on it
         counts as sent.
         """
-        if (reason := exchange.objection()) is not None:
+        try:
+            reason = exchange.objection()
+        except Exception as error:
+            self._carrier.is_free(self)
+            self._carrier.hand_back(exchange, error)
+            return
+        if reason is not None:
             self._carrier.is_free(self)
             self._carrier.finish(exchange, NoAnswer, reason)
             return

@@ -189,6 +189,23 @@ async def test_what_waits_for_a_connection_at_the_end_is_not_sent_any_more():
 
 
 @pytest.mark.wire
+async def test_an_objection_that_fails_reaches_its_own_caller_and_costs_no_connection():
+    def fail() -> str:
+        raise LookupError("a gate with a bug")
+
+    bad = HttpRequest("POST", "/orders", {}, b"{}", objection=fail)
+    async with raw_server(answering(reply())) as server, carrier_to(server.port, 1) as carrier:
+        for requests in ((bad, GET), (GET, bad, GET), (bad,)):
+            exchanges = [carrier.exchange(each, BOUNDS) for each in requests]
+            ended = await asyncio.wait_for(asyncio.gather(*exchanges, return_exceptions=True), 5)
+            assert [type(each) for each in ended] == [
+                LookupError if each is bad else Answer for each in requests
+            ]
+
+    assert (len(server.requests), server.connections) == (3, 1)
+
+
+@pytest.mark.wire
 async def test_what_comes_after_the_end_is_not_sent():
     async with raw_server(answering(reply(b"{}"))) as server:
         async with carrier_to(server.port) as carrier:
