@@ -60,6 +60,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._streams = [(number, _identity(number), _copy(number)) for number in _STREAMS]
+        self._wakeup = -1
         self._take()
 
     def enter(self) -> None:
@@ -70,14 +71,22 @@ class Surroundings:
     def _take(self) -> None:
         self._forks = _FORKS.count
         self._handlers = [(number, signal.getsignal(number)) for number in SIGNALS]
-        self._wakeup = signal.set_wakeup_fd(-1)
-        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        self._find_wakeup()
         self._functions = [
             (module.__name__, vars(module), name, vars(module)[name])
             for module, names in FUNCTIONS
             for name in names
         ]
         self._folder = _folder()
+
+    def _find_wakeup(self) -> None:
+        """Python tells the descriptor only in exchange for another: put in what it was the last
+        time, as a signal that comes while there is none is never heard by the loop.
+        """
+        found = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        if found != self._wakeup:
+            self._wakeup = found
+            signal.set_wakeup_fd(found, warn_on_full_buffer=False)
 
     def leave(self) -> None:
         """No hook is being called any more."""

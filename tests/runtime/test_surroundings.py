@@ -1,5 +1,6 @@
 """What a hook has changed of the whole process is put back after it, and counts as its fault."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -43,6 +44,28 @@ def _after(act: Callable[[], object]) -> str:
 
 def test_a_hook_that_leaves_all_as_it_was_has_no_fault() -> None:
     assert _after(lambda: None) == ""
+
+
+async def test_a_signal_that_comes_as_a_hook_is_entered_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard, watch = asyncio.Event(), HookWatch(lambda: False)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, heard.set)
+    exchange = signal.set_wakeup_fd
+
+    def come_between(descriptor: int, *, warn_on_full_buffer: bool = True) -> int:
+        before = exchange(descriptor, warn_on_full_buffer=warn_on_full_buffer)
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGTERM)
+        return before
+
+    try:
+        with watch.at_work():
+            monkeypatch.setattr(signal, "set_wakeup_fd", come_between)
+            assert watch.invoke(Strategy(), "on_stop", None) is None
+        await asyncio.wait_for(heard.wait(), 5)
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 
 
 def test_what_the_program_itself_changes_between_two_hooks_is_no_fault_of_either() -> None:
