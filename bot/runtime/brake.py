@@ -204,6 +204,7 @@ class Brake:
         self._state_dir = state_dir
         self._pulled: Pulled | None = None
         self._kept: threading.Event | None = None
+        self._is_ending = False
         self._seen: Marks = frozenset()
         self._sells = self._is_noted(_marks_of(state_dir))
         self.on_pulled: Callable[[Pulled], object] = lambda _: None
@@ -296,6 +297,13 @@ class Brake:
         for as long as the disk takes; a caller that has given up by then was told that it stays on,
         and it does.
         """
+        self._is_ending = True
+        try:
+            return self._end()
+        finally:
+            self._is_ending = False
+
+    def _end(self) -> str:
         began, pulled = monotonic_s(), self._pulled
         if not self._is_kept():
             return _NO_DISK
@@ -330,7 +338,7 @@ class Brake:
         loop = asyncio.get_running_loop()
 
         def handle(_number: int, _frame: FrameType | None) -> None:
-            if self._pulled is not None and not self._sells:
+            if self._pulled is not None and not self._sells and not self._is_ending:
                 return
             self.pull(SIGUSR1, BY_SIGNAL)
             loop.call_soon_threadsafe(self._tell)

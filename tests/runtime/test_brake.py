@@ -15,6 +15,7 @@ from bot.runtime.brake import (
     SALES,
     Brake,
     Pulled,
+    is_in_place,
     lower_flag,
     raise_flag,
     reason_of_flag,
@@ -346,3 +347,26 @@ def test_a_halt_that_comes_while_one_is_ended_stays(tmp_path: Path) -> None:
 
     assert brake.release() == "another halt came meanwhile"
     assert brake.objection() == "HALTED: again"
+
+
+async def test_a_signal_that_comes_while_a_halt_is_ended_is_a_new_halt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brake, told = Brake(tmp_path), list[Pulled]()
+    brake.on_pulled = told.append
+    brake.pull("enough", "operator")
+
+    def lower(state_dir: Path) -> str:
+        why = lower_flag(state_dir)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return why
+
+    monkeypatch.setattr("bot.runtime.brake.lower_flag", lower)
+    with brake.on_signal():
+        assert brake.release() == "another halt came meanwhile"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    assert told == [Pulled("SIGUSR1", "signal")]
+    assert brake.objection() == "HALTED: SIGUSR1"
+    assert is_in_place(tmp_path)
