@@ -11,6 +11,7 @@ journal when that answers again.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ KEEP_S: Final = 2.0
 """How long the disk of the emergency journal may take; after that nothing is sent that relies on
 it.
 """
+STUCK_S: Final = 5.0
+"""How long nothing more is given to a disk that took longer."""
 
 T = TypeVar("T")
 
@@ -93,7 +96,12 @@ class Commits:
         self.beside: list[Entry] = []
         """What only the emergency journal has, and nothing else is going to write."""
         self._file = asyncio.Lock()
-        self._is_file_stuck = False
+        self._tried_s = -math.inf
+        """When the disk of the emergency journal last did not answer."""
+        self._told = "", ""
+        """Why the journal is out of reach, and since when, as it is said."""
+        self._is_file_lost = False
+        """Whether the last entries could not be kept there, and that is said."""
         self.unkept = ""
         """Why the emergency journal lacks something it should have."""
         self._at_work: set[asyncio.Task[object]] = set()
@@ -211,14 +219,17 @@ class Commits:
         self.is_cut, self.why = True, why
         self._cut.set()
         self._since_s = boottime_s() - self._journal.stalled_s()
-        since = clock_of(self._now())
+        self._tell(why, clock_of(self._now()))
+        self.on_cut()
+        self._post(JournalHealthChanged(self._now(), False, why))
+
+    def _tell(self, why: str, since: str) -> None:
+        self._told = why, since
         self._trouble.begin(
             f"{why} (since {since}): no order leaves until it does, by itself. Halt, pause, cancel "
             "and stop work; what they do is kept in the emergency journal. Look at disk and "
             "database: bot db check"
         )
-        self.on_cut()
-        self._post(JournalHealthChanged(self._now(), False, why))
 
     def keep(self, entries: Iterable[Entry]) -> None:
         """Keep the entries that must survive beside the journal, after all earlier ones."""
@@ -261,17 +272,20 @@ class Commits:
         """Return why they could not be kept, or an empty text."""
         async with self._file:
             why = "the emergency journal does not answer either"
-            if not self._is_file_stuck:
+            if boottime_s() - self._tried_s >= STUCK_S:
                 try:
                     await in_time(lambda: self._emergency.keep(entries), KEEP_S)
                 except TimeoutError:
-                    self._is_file_stuck = True
+                    self._tried_s = boottime_s()
                 except OSError as error:
                     reason = error.strerror or str(error)
                     why = f"the emergency journal can't be written either ({reason})"
                 else:
+                    if self._is_file_lost and self.is_cut:  # what was said of it is over
+                        self._tell(*self._told)
+                    self._is_file_lost = False
                     return ""
-        self.unkept = why
+        self.unkept, self._is_file_lost = why, True
         do = "cancel in the broker's own app"
         self._trouble.begin(f"{why}. Neither orders nor cancels leave: {do}")
         return why
@@ -280,4 +294,4 @@ class Commits:
         async with self._file:
             with suppress(OSError):  # what stays is in the journal too, which does no harm
                 await in_time(self._emergency.forget, KEEP_S)
-                self._is_file_stuck, self.unkept = False, ""
+                self._tried_s, self.unkept = -math.inf, ""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -135,6 +136,31 @@ async def test_a_file_that_hangs_too_is_said_and_nothing_leaves(room: Room, tmp_
     said = str(left_unwritten("SIGTERM", [HALT], room.commits.unkept))
     assert "1 StateChanged. And the emergency journal does not answer either: a halt" in said
     assert "which the next start takes over" in str(left_unwritten("SIGTERM", [HALT], ""))
+
+
+async def test_a_file_that_has_hung_is_tried_again_and_that_is_said(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thawed, sync = threading.Event(), os.fsync
+
+    def hang(descriptor: int) -> None:
+        thawed.wait()
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", hang)
+    room.commits.lose("no space left")
+    [out_of_reach] = room.said
+    first = await room.commits.protect(STARTED)
+    thawed.set()
+    at_once = await room.commits.protect(STARTED)
+    monkeypatch.setattr("bot.runtime.commits.STUCK_S", 0.0)
+    later = await room.commits.protect(STARTED)
+
+    assert (first.is_stored, at_once.is_stored, later.is_stored) == (False, False, True)
+    assert room.kept() == (STARTED, STARTED)  # the journal takes it once
+    assert "Neither orders nor cancels leave" in room.said[1]
+    assert room.said[-1] == out_of_reach
+    assert room.commits.unkept == "the emergency journal does not answer either"
 
 
 async def test_a_write_that_hangs_is_seen_by_looking(room: Room) -> None:
