@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ from bot.journal.reading.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Reply, refused
-from bot.runtime.state_dir import forget_token, keep_token
+from bot.runtime.state_dir import TokenDisk, forget_token, keep_token
 
 _CODE: Final = re.compile("[0-9]{6}")
 _TOKEN: Final = re.compile("[!-~]{10,4096}")
@@ -114,6 +115,7 @@ class SecondFactor:
         self._exchange = asyncio.Lock()
         self._taken: _Taken | None = None
         self._bad_answers = 0
+        self._disk = TokenDisk()
 
     def report(self) -> None:
         """Tell the engine whether a token is there, at the start of a run or day."""
@@ -284,7 +286,7 @@ class SecondFactor:
         self._taken, self._bad_answers = _Taken(self._wire.now(), self._market.now(), way), 0
         until = self._post_ready(by, f"by a {by}, {way}")
         try:
-            keep_token(self._state_dir, token, until)
+            self._disk.do(partial(keep_token, self._state_dir, token, until))
         except OSError as error:
             text = (
                 f"the token is good, but cannot be kept in {self._state_dir} ({_cause(error)}): "
@@ -331,7 +333,7 @@ class SecondFactor:
     def _unkeep(self) -> str:
         """Remove the stored token; if that fails, return and note what it means."""
         try:
-            forget_token(self._state_dir)
+            self._disk.do(partial(forget_token, self._state_dir))
         except OSError as error:
             text = (
                 f"the kept token cannot be removed from {self._state_dir} ({_cause(error)}): "

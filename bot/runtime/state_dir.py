@@ -7,17 +7,23 @@ systemd unit's own state does; it is worthless after midnight.
 
 import json
 import os
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.journal.writing.aside import begin
 from bot.protocol.secret import Secret
 
 LEDGER: Final = "sandbox.jsonl"
 """The embedded broker's ledger, beside the journal. The bot never reads it."""
 SECOND_FACTOR: Final = "two-factor.json"
+DISK_S: Final = 0.5
+"""How long a running bot waits for the disk to keep or forget a token: nothing else is done then.
+"""
 
 
 def make_state_dir(path: Path) -> None:
@@ -71,3 +77,31 @@ def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None
 
 def forget_token(state_dir: Path) -> None:
     (state_dir / SECOND_FACTOR).unlink(missing_ok=True)
+
+
+class TokenDisk:
+    """Keeps and forgets a token on separate threads, one after another: a disk that hangs must hold
+    up neither cancels nor a halt.
+    """
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        """Set when all that was asked for is done."""
+        self.done.set()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Raises OSError if it failed, or is not done in time: then when the disk answers."""
+        failures, before = list[OSError](), self.done
+
+        def in_order() -> None:
+            before.wait()
+            try:
+                work()
+            except OSError as error:
+                failures.append(error)
+
+        self.done = begin(in_order)
+        if not self.done.wait(DISK_S):
+            raise TimeoutError("its disk does not answer")
+        if failures:
+            raise failures[0]

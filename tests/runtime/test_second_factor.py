@@ -1,6 +1,8 @@
 """Where codes come in: wrong ones, old ones, and what the operator is told."""
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,7 +15,7 @@ import pytest
 from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
-from bot.clock import SimulatedClock
+from bot.clock import SimulatedClock, monotonic_s
 from bot.config.rulebook import load_rulebook
 from bot.domain.entry import AuthEvent, Note
 from bot.domain.message import Event, Noted, TwoFactorMissing, TwoFactorReady
@@ -26,7 +28,7 @@ from bot.runtime.second_factor import (
     TRIES_PER_TICKET,
     SecondFactor,
 )
-from bot.runtime.state_dir import SECOND_FACTOR
+from bot.runtime.state_dir import DISK_S, SECOND_FACTOR
 from bot.runtime.token_file import Found, TokenFile
 from bot.sandbox.sandbox import Sandbox
 from tests.staging import START, scenario
@@ -263,6 +265,30 @@ async def test_a_token_that_cannot_be_kept_is_good_all_the_same_and_it_is_said(
     assert reply["warning"] == warning
     assert [each.detail for each in office.notes if each.kind == "TOKEN_NOT_KEPT"] == [warning]
     assert [path.name for path in office.state_dir.iterdir()] == ["two-factor.json"]
+
+
+async def test_a_disk_that_hangs_holds_nobody_up_and_has_the_last_word_when_it_answers(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thawed, real = threading.Event(), os.open
+
+    def hang(path: Path, flags: int, mode: int = 0o777) -> int:
+        thawed.wait()
+        return real(path, flags, mode)
+
+    await office.second_factor.request()
+    monkeypatch.setattr(os, "open", hang)
+    began = monotonic_s()
+    reply = await office.second_factor.submit(office.right)
+    dropped = office.second_factor.lose()
+    took_s = monotonic_s() - began
+    thawed.set()
+    office.second_factor._disk.done.wait(5)
+
+    assert took_s < 4 * DISK_S
+    assert "(its disk does not answer): after a restart the bot asks" in str(reply["warning"])
+    assert "(its disk does not answer): a restart would take it" in str(dropped["warning"])
+    assert list(office.state_dir.iterdir()) == []
 
 
 async def test_a_kept_token_that_cannot_be_removed_is_dropped_all_the_same(office: Office) -> None:
