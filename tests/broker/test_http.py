@@ -192,6 +192,21 @@ async def test_a_name_that_no_resolver_knows_means_that_no_byte_left(link_to: Li
 
 
 @pytest.mark.wire
+async def test_a_look_up_for_which_there_is_no_thread_means_that_no_byte_left(
+    link_to: LinkTo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_thread)
+    async with link_to("https://broker.example") as link:
+        answer = await link.exchange(GET, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert (answer.reason, answer.is_sent) == ("no connection: can't start new thread", False)
+
+
+@pytest.mark.wire
 async def test_a_failed_tls_handshake_means_that_no_byte_left(link_to: LinkTo):
     async with (
         raw_server(answering(reply())) as server,
