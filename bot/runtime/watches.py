@@ -25,6 +25,7 @@ from bot.domain.operations import ClockStepped, DiskSeen, StoodStill
 from bot.engine.control_state import Standing
 from bot.engine.health import LOW_BYTES
 from bot.engine.settings import StrategyFault
+from bot.journal.writing.aside import begin
 from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
 from bot.runtime.surroundings import Surroundings
@@ -228,7 +229,8 @@ class HookWatch:
             with suppress(OSError, ValueError):  # a full disk, a screen that is gone
                 self._tell(words)
 
-        threading.Thread(target=tell, name="hook told", daemon=True).start()
+        with suppress(OSError):  # no thread can be created
+            begin(tell)
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         if self._condemned is self._called and is_inside(frame):

@@ -63,6 +63,24 @@ def test_a_hook_that_goes_on_is_named_until_it_returns() -> None:
     assert told[1:] == [""]
 
 
+def test_hooks_are_watched_even_if_no_thread_is_left_to_tell_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    watch = HookWatch(lambda: False, LIMIT_S)
+    with watch.at_work():
+        with monkeypatch.context() as patched:
+            patched.setattr("_thread.start_new_thread", none_left)
+            patched.setattr("threading._start_new_thread", none_left)
+            watch.invoke(Stubborn(), "on_stop", None)
+        fault = watch.invoke(Stuck(), "on_stop", None)
+
+    assert fault is not None
+    assert fault.is_stuck
+
+
 @pytest.mark.parametrize(
     ("hook", "lines"), [("on_start", {"while True:", "pass"}), ("on_stop", {"time.sleep(60)"})]
 )
