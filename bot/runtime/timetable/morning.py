@@ -75,8 +75,10 @@ def clock_row(offset: timedelta) -> Row:
     return Row("clock", False, f"ours is {seconds:.1f} s {side} the broker's", fix)
 
 
-def disk_row(free: int) -> Row:
-    """Check that there is room to write."""
+def disk_row(free: int | None) -> Row:
+    """Check that there is room to write; `free` is None if the disk does not say."""
+    if free is None:
+        return Row("disk", False, "it does not answer", "bot db check, bot status")
     fix = f"make room (df, du): below {RESERVE_BYTES // _MB:,} MB no order leaves"
     if free >= LOW_BYTES:
         return Row("disk", True, f"at least {LOW_BYTES // _MB:,} MB free", fix)
@@ -174,9 +176,9 @@ class MorningCheck:
         quota = f"{self.polls.needed:,.0f} polls a minute, {self.polls.room:,} have room"
         is_fast = self.polls.slower <= SLOWER_MAX and not self.broker.budget.is_degraded
         try:
-            free = await in_time(lambda: free_on(self.folder), ANSWER_S)
+            free: int | None = await in_time(lambda: free_on(self.folder), ANSWER_S)
         except (TimeoutError, OSError):
-            free = 0
+            free = None
         return [
             calendar_row(self.calendar, day),
             symbols_row(self.traded, self.listed_on, day),

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import Break
 from bot.domain.calendar import DayStatus, TradingCalendar
@@ -85,6 +87,21 @@ async def test_a_start_says_in_one_line_that_all_is_there(tmp_path: Path) -> Non
 
     lines = [each.text for each in story.shown.all(Note) if each.kind == "MORNING"]
     assert lines == ["9 of 9 checks ok"]
+
+
+async def test_a_disk_that_does_not_answer_is_not_called_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(_: Path) -> int:
+        raise OSError
+
+    monkeypatch.setattr("bot.runtime.timetable.morning.free_on", hang)
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+
+    story = await tell(config, minutes=1)
+
+    [line] = [each.text for each in story.shown.all(Note) if each.kind == "MORNING"]
+    assert line == "8 of 9 checks ok · disk: it does not answer (bot db check, bot status)"
 
 
 async def test_each_morning_of_a_bot_that_runs_is_checked_and_what_fails_is_an_alert(
