@@ -115,7 +115,11 @@ class HidesValues(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record: its text and traceback are final here."""
-        record.msg, record.args = self._hiding.text(record.getMessage()), None
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # its values do not fit: no log call may raise
+            text = f"{record.msg} {record.args}"
+        record.msg, record.args = self._hiding.text(text), None
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = self._hiding.text(trace_of(record.exc_info[1]))
         return True

@@ -64,6 +64,15 @@ def test_a_known_secret_is_taken_out_of_a_record_and_its_traceback(form) -> None
     assert "ValueError: bad key ***" in text
 
 
+def test_a_record_whose_values_do_not_fit_raises_nothing_and_is_written_without_secrets() -> None:
+    log = logging.getLogger("somebody.else")
+    with logged() as told, hiding(lambda: (Secret(PLAIN_KEY),)):
+        log.warning("price %d", PLAIN_KEY)
+        log.warning("price %(last)d", {"first": 1})
+
+    assert told.getvalue() == "price %d ('***',)\nprice %(last)d {'first': 1}\n"
+
+
 def test_when_it_is_over_records_are_as_they_were() -> None:
     with logged() as told:
         with hiding(lambda: (Secret(PLAIN_KEY),)):
