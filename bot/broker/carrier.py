@@ -26,6 +26,7 @@ from typing import Final, cast
 
 from bot.broker.answer_reader import AnswerReader, Broken, Whole
 from bot.broker.link import (
+    AFTER_THE_END,
     ALWAYS,
     IDLE_S_MAX,
     Bounds,
@@ -96,7 +97,7 @@ class Carrier:
         Raises only what its objection raises.
         """
         if self._is_closed:
-            return NoAnswer("the program ends, and nothing more is sent", is_sent=False)
+            return NoAnswer(AFTER_THE_END, is_sent=False)
         wire = self._wire(request)
         if wire is None:
             return NoAnswer("a header or the target can't be sent as it is", is_sent=False)

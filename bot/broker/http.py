@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final
 
 from bot.broker.link import (
+    AFTER_THE_END,
     ALWAYS,
     TWO_LENGTHS,
     Bounds,
@@ -107,9 +108,12 @@ class HttpxLink:
         self._traffic = traffic
         self._make = make
         self._pool = _Pool(make())
+        self._is_closed = False
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
         """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
+        if self._is_closed:
+            return NoAnswer(AFTER_THE_END, is_sent=False)
         return await self._traffic.carry(self._exchange(request, bounds))
 
     async def _exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
@@ -179,6 +183,7 @@ class HttpxLink:
 
     async def close(self) -> None:
         """Wait for the exchanges under way, then close every connection."""
+        self._is_closed = True
         await self._traffic.drain()
         self._pool.users += 1
         self._pool.is_retired = True

@@ -30,6 +30,7 @@ ALWAYS: Final = {
     "Accept-Encoding": "identity",
     "User-Agent": "vnbot",
 }
+AFTER_THE_END: Final = "the program ends, and nothing more is sent"
 TWO_LENGTHS: Final = "the answer has both Content-Length and Transfer-Encoding"
 """Something in between may see it end elsewhere: RFC 9112, 6.3 (3)."""
 
@@ -106,7 +107,7 @@ class Link(Protocol):
         """Send once and read the whole answer. Continues to the end if the caller is cancelled."""
 
     async def close(self) -> None:
-        """Wait for the exchanges under way, then close every connection."""
+        """Wait for the exchanges under way, then close every connection. Nothing is sent after."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,17 +206,6 @@ async def test_an_objection_that_fails_reaches_its_own_caller_and_costs_no_conne
 
 
 @pytest.mark.wire
-async def test_what_comes_after_the_end_is_not_sent():
-    async with raw_server(answering(reply(b"{}"))) as server:
-        async with carrier_to(server.port) as carrier:
-            pass
-        late = await carrier.exchange(POST, BOUNDS)
-
-    assert late == NoAnswer("the program ends, and nothing more is sent", is_sent=False)
-    assert (server.requests, carrier._connections) == ([], set())
-
-
-@pytest.mark.wire
 async def test_what_is_under_way_at_the_end_ends_with_its_connection_as_sent():
     async with raw_server(_hang) as server:
         async with carrier_to(server.port) as carrier:

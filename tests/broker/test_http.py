@@ -181,6 +181,17 @@ async def test_a_closed_port_means_that_no_byte_left(link_to: LinkTo):
 
 
 @pytest.mark.wire
+async def test_what_comes_after_the_end_is_not_sent(link_to: LinkTo) -> None:
+    async with raw_server(answering(reply())) as server:
+        async with link_to(f"http://127.0.0.1:{server.port}") as link:
+            pass
+        answer = await link.exchange(POST, BOUNDS)
+
+    assert answer == NoAnswer("the program ends, and nothing more is sent", is_sent=False)
+    assert (server.requests, server.connections) == ([], 0)
+
+
+@pytest.mark.wire
 async def test_a_name_that_no_resolver_knows_means_that_no_byte_left(link_to: LinkTo):
     too_long = ".".join(["a" * 60] * 5)  # refused by the resolver of this machine, without a query
 
