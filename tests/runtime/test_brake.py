@@ -135,6 +135,20 @@ def test_a_disk_that_hangs_holds_no_halt_up(tmp_path: Path) -> None:
     assert within(5, lambda: "it is full", tmp_path) == "it is full"
 
 
+def test_a_flag_is_raised_without_a_thread_if_none_can_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("_thread.start_new_thread", none_left)
+        patched.setattr("threading._start_new_thread", none_left)
+        said = within(5, lambda: raise_flag(tmp_path, "enough"), tmp_path)
+
+    assert (said, reason_of_flag(tmp_path)) == ("", "enough")
+
+
 def test_what_cannot_be_kept_is_said_and_holds_all_the_same(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     assert "can't be made: No such file or directory" in raise_flag(gone, "why")
