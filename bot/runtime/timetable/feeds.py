@@ -321,11 +321,13 @@ class Feeds:
 
     async def _phase(self, exchange: Exchange, due: datetime) -> None:
         """Read a phase. While that fails the timetable's holds, so that a session begins for the
-        strategies too; but what was read since the last boundary is worth more.
+        strategies too; but what was read since the last boundary is worth more. A read may take
+        longer than a phase: what holds is what holds when it has failed.
         """
         failure = await self.reads.phase(exchange)
-        if failure is not None and not self._is_read(exchange, due):
-            self.post(PhaseChanged(due, exchange, self.rulebook.phase_at(exchange, due)))
+        now = max(due, self.reads.clock.now())
+        if failure is not None and not self._is_read(exchange, now):
+            self.post(PhaseChanged(now, exchange, self.rulebook.phase_at(exchange, now)))
 
     def _exchanges(self) -> Sequence[Exchange]:
         """Return where our symbols are listed today: overnight one may have moved."""

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from bot.broker.budget import LANE_SHARE_PERCENT
+from bot.broker.errors import BrokerError, Timeout
 from bot.cli.commands.status import lines_of
+from bot.clock import SimulatedClock
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Decision, Entry
 from bot.domain.instrument import Exchange, Instrument
-from bot.domain.message import Event, Noted
+from bot.domain.message import Event, Noted, PhaseChanged
 from bot.domain.order import OrderType
 from bot.domain.plan import OrderPlan, PriceBasis, Wake
 from bot.engine.settings import EngineSettings
@@ -312,6 +314,26 @@ def test_the_phase_of_an_exchange_to_which_a_symbol_has_moved_overnight_is_asked
     jobs["phases again"].fire(opens + timedelta(seconds=5))
 
     assert asked == ["phase HOSE"]
+
+
+async def test_a_read_of_a_phase_that_fails_after_its_end_leaves_that_of_the_timetable() -> None:
+    auction = RULEBOOK.next_phase_change(Exchange.HOSE, START + timedelta(hours=4))
+    asked_at, posted = auction.at - timedelta(minutes=1), list[Event]()
+    clock = SimulatedClock(asked_at)
+
+    async def fail(_: Exchange) -> BrokerError:
+        clock.advance_to(auction.at + timedelta(seconds=65))
+        return Timeout("market_phase", "no complete answer within 8 s")
+
+    reads = SimpleNamespace(phases={}, clock=clock, phase=fail)
+    parts: Any = dict.fromkeys(field.name for field in fields(Feeds))
+    parts |= {"rulebook": RULEBOOK, "reads": reads, "post": posted.append}
+
+    await Feeds(**parts)._phase(Exchange.HOSE, asked_at)
+
+    [event] = posted
+    assert isinstance(event, PhaseChanged)
+    assert (event.at, event.phase) == (clock.now(), auction.phase)
 
 
 def test_a_market_that_runs_faster_needs_more_of_the_quota() -> None:
