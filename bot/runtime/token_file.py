@@ -2,7 +2,7 @@
 
 The file must be private (0600), regular, small and from today: yesterday's token, left there while
 the bot was down, is never sent. It is read once and deleted, whatever it held. A file still being
-written is waited for: only one that is unchanged between two checks is read.
+written is waited for: only one that is unchanged between two checks, and not empty, is read.
 """
 
 import asyncio
@@ -69,6 +69,8 @@ class TokenFile:
             return None
         form = (status.st_ino, status.st_size, status.st_mtime_ns)
         is_settled, self._seen = form == self._seen, form
+        if stat.S_ISREG(status.st_mode) and not status.st_size:
+            return None  # a shell makes it before the program behind `>` has written anything
         if not is_settled or form == self._refused:
             return None
         found = self._read(status)

@@ -66,6 +66,21 @@ def test_what_is_still_being_written_is_waited_for(tmp_path: Path, file: TokenFi
     assert found.given.reveal() == "135790"
 
 
+def test_an_empty_file_is_waited_for_however_long_its_writer_takes(
+    tmp_path: Path, file: TokenFile
+) -> None:
+    put(tmp_path, b"")
+    assert [file.look() for _ in range(5)] == [None] * 5
+    assert (tmp_path / NAME).exists()
+    put(tmp_path)
+
+    found = looked(file)
+
+    assert found is not None
+    assert found.given is not None
+    assert found.given.reveal() == "246802"
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o644, 0o666])
 def test_what_others_may_read_or_write_is_not_used_and_deleted(
     tmp_path: Path, file: TokenFile, mode: int
