@@ -20,6 +20,8 @@ PAUSE: Final = timedelta(seconds=4)
 """Between two reads of the day order book: a row that is half a minute late is still found."""
 DAY_ORDERS: Final = "/trading/v1/accounts/{account}/order-book"
 ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
+_NO_BOOK: Final[list[Any]] = []
+"""Stands for a day order book that is missing in its answer."""
 
 Row = Mapping[str, Any]
 
@@ -45,9 +47,15 @@ class Cleanup:
         self._traded: Sequence[Row] = ()
         self._doubtful: Sequence[Row] = ()
 
-    async def remember(self) -> None:
-        """Regard the present orders as somebody else's."""
-        self._before = frozenset(str(row.get("orderid")) for row in await self._book() or ())
+    async def remember(self) -> bool:
+        """Regard the present orders as somebody else's; return whether they are known."""
+        for look in range(LOOKS_MAX):
+            if look:
+                await self._client.pause(PAUSE)
+            if (book := await self._book()) is not None:
+                self._before = frozenset(str(row.get("orderid")) for row in book)
+                return True
+        return False
 
     async def clear(self) -> Finding:
         """Cancel our remaining orders until none is left.
@@ -110,8 +118,9 @@ class Cleanup:
         return is_of_stock and str(row.get("orderid")) not in self._before
 
     async def _book(self) -> Sequence[Row] | None:
+        """Return its rows; None if the answer does not show it."""
         reply = await self._client.get(self._facts.target(DAY_ORDERS))
-        is_whole = reply.status == 200 and isinstance(payload(reply, []), list)
+        is_whole = reply.is_success and payload(reply, _NO_BOOK) is not _NO_BOOK
         return rows(reply) if is_whole else None
 
     def _finding(self, *, is_clear: bool) -> Finding:

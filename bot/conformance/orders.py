@@ -17,6 +17,7 @@ from bot.conformance.data import BadBody, order_data, words
 from bot.conformance.facts import MARKET_PHASE, Facts, MissingFact, payload, rows
 from bot.conformance.finding import Finding, Show, Verdict, judged, nobody, skipped
 from bot.conformance.raw_client import RawClient, Reply
+from bot.conformance.reads import missing_finding
 from bot.conformance.shape import compare, shown
 from bot.domain.errors import RuleDataError
 from bot.domain.instrument import BOARD_LOT, Exchange, Instrument
@@ -50,7 +51,10 @@ async def check_orders(
     sent = Sent()
     check = _OrderCheck(client, facts, sent, at_market=at_market)
     cleanup = Cleanup(client, facts, sent)
-    await cleanup.remember()
+    if not await cleanup.remember():
+        why = "the day order book can't be read: whose orders are there already is not known"
+        yield missing_finding("4.2 orders", "order writes", MissingFact(why, is_failure=True))
+        return
     left: Finding | None = None
     try:
         for step in (check.place, check.amend, check.cancel, check.refuse):

@@ -13,7 +13,7 @@ from bot.conformance.finding import ConformanceReport, Finding, Verdict
 from bot.conformance.orders import check_orders
 from bot.conformance.run import SIGNALS, Interrupted, until_signal
 from bot.conformance.two_factor import AskCode, sign_in
-from tests.conformance.server import ACCOUNT, Change, Server, server
+from tests.conformance.server import ACCOUNT, Change, Server, changed, server
 
 pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("hangup_is_heard")]
 
@@ -327,3 +327,54 @@ async def test_a_reader_who_goes_away_leaves_no_order_working() -> None:
         await played.run(show=show)
 
     assert await working(played) == []
+
+
+# ------------------------------------------------------ an answer that hides what is at the broker
+
+
+async def told_beside(
+    owned: Server, change: Change, *, price: str = "floor"
+) -> tuple[str, list[Finding]]:
+    """What is said about order writes while the owner has an order like theirs; `change` breaks the
+    answers from then on. Return its id too.
+    """
+    facts = await find_facts(owned.client, account=ACCOUNT, stock=None)
+    own = await _placed(owned, int(float(facts[price])), facts["stock"])
+    played = Server(owned.sandbox, owned.clock, changed(owned.sandbox.app, change))
+    client = played.client
+    assert [finding async for finding in sign_in(client, code_of(played))]
+    return own, [finding async for finding in check_orders(client, facts)]
+
+
+HIDDEN = [(500, {}), (200, {"error_code": "1", "message": "try again"}), (200, {})]
+
+
+@pytest.mark.parametrize("answer", HIDDEN)
+async def test_an_order_of_before_is_left_alone_if_the_book_could_not_be_read_at_first(
+    answer: tuple[int, Any],
+) -> None:
+    played, left = server(), [answer]
+
+    def hidden_once(path: str, status: int, body: Any) -> tuple[int, Any]:
+        return left.pop() if path == BOOK and left else (status, body)
+
+    own, said = await told_beside(played, hidden_once)
+
+    assert await working(played) == [(own, "SENT")]
+    assert (said[-1].id, said[-1].verdict) == ("4.2 left", Verdict.OK)
+
+
+@pytest.mark.parametrize("answer", HIDDEN)
+async def test_nothing_is_placed_while_it_is_not_known_what_was_there_before(
+    answer: tuple[int, Any],
+) -> None:
+    played = server()
+
+    def hidden(path: str, status: int, body: Any) -> tuple[int, Any]:
+        return answer if path == BOOK else (status, body)
+
+    own, said = await told_beside(played, hidden)
+
+    assert await working(played) == [(own, "SENT")]
+    assert [(one.id, one.verdict) for one in said] == [("4.2 orders", Verdict.FAIL)]
+    assert "the day order book can't be read" in said[0].found
