@@ -318,10 +318,12 @@ class _OrderCheck:
         self._sent.lost.append(body)
         reply = await self._client.ask("POST", self._target, body)
         results = rows(reply) if reply.status == 200 else []
-        if results or reply.is_client_error:
+        taken = [each for each in results if each.get("order_status") not in REFUSING]
+        ids = [str(each["order_id"]) for each in taken if each.get("order_id")]
+        is_refused = reply.is_client_error and reply.code not in {"", "0"}  # a proxy gives no code
+        if is_refused or (results and len(ids) == len(taken)):
             self._sent.lost.pop()
-        taken = (each for each in results if each.get("order_status") not in REFUSING)
-        self._sent.ids += [str(each["order_id"]) for each in taken if each.get("order_id")]
+        self._sent.ids += ids
         return reply
 
     def _changed(self, bad: BadBody) -> Body:

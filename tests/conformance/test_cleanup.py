@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -378,3 +379,38 @@ async def test_nothing_is_placed_while_it_is_not_known_what_was_there_before(
     assert await working(played) == [(own, "SENT")]
     assert [(one.id, one.verdict) for one in said] == [("4.2 orders", Verdict.FAIL)]
     assert "the day order book can't be read" in said[0].found
+
+
+@pytest.mark.parametrize("status", [408, 400])
+async def test_an_order_is_looked_for_after_a_refusal_that_is_none_of_the_brokers(
+    status: int,
+) -> None:
+    def by_a_proxy(path: str, _: int, body: Any) -> tuple[int, Any]:
+        return (status, {}) if path.endswith("/orders") else (_, body)
+
+    played = server(by_a_proxy, switches={"row_visible_after_s": 3})
+
+    said = await told(played)
+    await played.client.pause(timedelta(seconds=30))
+
+    assert await working(played) == []
+    assert (said[-1].id, said[-1].verdict) == ("4.2 left", Verdict.OK)
+
+
+async def test_an_order_is_looked_for_whose_answer_does_not_name_it() -> None:
+    def without_its_id(path: str, status: int, body: Any) -> tuple[int, Any]:
+        if path.endswith("/orders"):
+            body = {**body, "result": [{**each, "order_id": None} for each in rows_of(body)]}
+        return status, body
+
+    played = server(without_its_id, switches={"row_visible_after_s": 3})
+
+    said = await told(played)
+    await played.client.pause(timedelta(seconds=30))
+
+    assert await working(played) == []
+    assert (said[-1].id, said[-1].verdict) == ("4.2 left", Verdict.OK)
+
+
+def rows_of(body: Any) -> list[dict[str, Any]]:
+    return list(body.get("result") or [])
