@@ -2,7 +2,7 @@
 
 The settings are the user's file with variables of ours over it, as the environment outranks a file.
 So it is the user's own configuration, yet neither its broker nor its journal nor its key is used,
-and nobody is notified of what breaks in a drill.
+and nobody is notified of what breaks in a drill, nor is it in the log of the bot.
 """
 
 import json
@@ -21,6 +21,7 @@ from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.sources import process_environment
 from bot.config.strategies.load import load_plans
 from bot.domain.instrument import Exchange
+from bot.runtime.health.process_log import LOG_FILE
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 DAY: Final = date(2026, 11, 19)
@@ -170,6 +171,7 @@ def _environment(story: Path, base_url: str, secrets: Path) -> dict[str, str]:
         "BOT_NOTIFY__URLS": "",
         "BOT_NOTIFY__CHANNELS": "",
         "BOT_HEALTH__PORT": "",
+        "BOT_LOG__FILE": str(story / "state" / LOG_FILE),
     }
     ours |= {
         f"BOT_RISK__{section}__{key}".upper(): most

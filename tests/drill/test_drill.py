@@ -17,6 +17,7 @@ from bot.drill import story
 from bot.drill.exercise import Exercise, exercises
 from bot.drill.project import Project, project_of
 from bot.drill.story import Kept, Told, judge, tell
+from bot.runtime.health.process_log import log_file
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
@@ -118,6 +119,19 @@ def test_a_drill_notifies_nobody_and_listens_on_no_port(tmp_path: Path) -> None:
     for drilled in (project.loaded, project.load(laid)):
         assert drilled.channels({}) == ()
         assert drilled.settings.health.port is None
+
+
+def test_a_drill_does_not_write_into_the_log_of_the_bot(tmp_path: Path) -> None:
+    config, drills = tmp_path / "bot.yaml", tmp_path / "drills"
+    drills.mkdir(mode=0o700)
+    strategies = shipped("config") / "strategies" / "*.yaml"
+    config.write_text(f"strategies: {strategies}\nlog: {{file: bot.log}}\n")
+    project = project_of(config, drills, 7)
+
+    laid = project.lay(drills / "story", project.scenario(), beat_s=1)
+
+    assert log_file(load_settings(config, environment={})) == tmp_path / "bot.log"
+    assert log_file(project.load(laid)) == drills / "story" / "state" / "bot.log"
 
 
 async def test_a_fault_that_stays_is_named_and_a_silent_bot_fails(project: Project) -> None:
