@@ -47,6 +47,8 @@ class Sender:
         self._dropped_words = dropped_words
         self._queue = list[Message]()
         self._dropped = 0
+        self._refused = 0
+        """Messages not taken at the end, when nobody hears of a result any more."""
         self._is_failing = False
         self._changed = threading.Condition()
         self._stopping = False
@@ -65,7 +67,8 @@ class Sender:
     def untold(self) -> int:
         """Messages given to it that have reached nobody."""
         with self._changed:
-            return len(self._queue) + self._dropped + (self._busy_since is not None)
+            under_way = self._busy_since is not None
+            return len(self._queue) + self._dropped + self._refused + under_way
 
     def busy_s(self) -> float:
         """How long the service has been busy with the current message."""
@@ -109,6 +112,9 @@ class Sender:
                 sent = self._send(message)
                 self._busy_since = None
             self._is_failing = not sent.is_taken
+            with self._changed:
+                if self._stopping and not sent.is_taken:
+                    self._refused += 1 + dropped
             self._report(Result(self.name, message, sent, tries, dropped))
 
     def _take(self) -> tuple[Message, int] | None:

@@ -277,3 +277,18 @@ async def test_a_start_that_waits_for_a_moment_is_not_told(tmp_path: Path) -> No
             await asyncio.sleep(module.TICK_S * 2)
 
     assert service.messages == []
+
+
+async def test_a_message_that_is_refused_while_a_run_ends_is_told_on_the_screen(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        service.status = 500
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices.see(StateChanged(NINE, RunState.RUNNING, RunState.HALTED, "by hand", "me"))
+
+    assert len(service.messages) == 1
+    text = "the run ends before all notices were taken. Not told, by channel: url1 1."
+    assert told.troubles == [f"{text} What happened: bot events"]
