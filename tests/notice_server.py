@@ -8,11 +8,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class NoticeServer:
-    """Records what it was sent. `status` is its answer, `hang_s` how long it waits before that."""
+    """Records what it was sent. `status` is its answer, after `statuses` one by one; `hang_s` is
+    how long it waits before that.
+    """
 
     def __init__(self) -> None:
         self.messages: list[dict[str, str]] = []
         self.status = 200
+        self.statuses: list[int] = []
         self.headers: dict[str, str] = {}
         self.released = threading.Event()
         self.released.set()
@@ -24,7 +27,8 @@ class NoticeServer:
                 length = int(self.headers["Content-Length"])
                 service.messages.append(json.loads(self.rfile.read(length)))
                 service.released.wait(service.hang_s)
-                self.send_response(service.status)
+                status = service.statuses.pop(0) if service.statuses else service.status
+                self.send_response(status)
                 for name, value in service.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", "0")

@@ -381,7 +381,7 @@ def _tell_all(
                 senders.append(sender)
     until_s = monotonic_s() + ALL_S
     for sender in senders:
-        sender.stop()
+        sender.stop(is_patient=True)
     for sender in senders:
         sender.join(max(0.0, until_s - monotonic_s()))
 

@@ -52,6 +52,7 @@ class Sender:
         self._is_failing = False
         self._changed = threading.Condition()
         self._stopping = False
+        self._is_patient = False
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"notices {name}", daemon=True)
 
@@ -88,10 +89,10 @@ class Sender:
             self._queue.append(message)
             self._changed.notify()
 
-    def stop(self) -> None:
-        """Send what waits, once each, and end."""
+    def stop(self, *, is_patient: bool = False) -> None:
+        """Send what waits, and end: each message once, or with all its tries if `is_patient`."""
         with self._changed:
-            self._stopping = True
+            self._stopping, self._is_patient = True, is_patient
             self._changed.notify()
 
     def join(self, timeout_s: float) -> None:
@@ -129,7 +130,6 @@ class Sender:
             return self._queue.pop(first), dropped
 
     def _waits(self, pause_s: float) -> bool:
-        """Pause before the next try; True if the end has come."""
+        """Pause before the next try; True if the end has come and has no time for it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping, pause_s)
-            return self._stopping
+            return self._changed.wait_for(lambda: self._stopping and not self._is_patient, pause_s)

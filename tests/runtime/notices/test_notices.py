@@ -12,12 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from bot.clock import monotonic_s
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentMoved, Note, RunState, StateChanged
 from bot.domain.message import Event, Noted
 from bot.domain.order import SendState
 from bot.engine.control_state import BY_JOURNAL, Standing
 from bot.runtime.notices import notices as module
+from bot.runtime.notices import sender as sender_module
 from bot.runtime.notices.notices import BUSY_MAX_S, FAILS_MAX, Notices
 from bot.runtime.supervisor import FaultGuard
 from tests.notice_server import NoticeServer, notice_server
@@ -292,3 +294,18 @@ async def test_a_message_that_is_refused_while_a_run_ends_is_told_on_the_screen(
     assert len(service.messages) == 1
     text = "the run ends before all notices were taken. Not told, by channel: url1 1."
     assert told.troubles == [f"{text} What happened: bot events"]
+
+
+def test_why_a_service_does_not_run_is_tried_again_if_it_is_not_taken_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "PAUSES_S", (0.01, 0.01))
+    with notice_server() as service:
+        service.statuses = [503]
+        notify = {"urls": [service.url]}
+        config = write_project(tmp_path, scenario="quiet", strategies=[], notify=notify)
+        loaded = load_settings(config, environment={"HOME": str(tmp_path)})
+        module.tell_end(loaded, OperatorMistake.of("E-DB-001", "can't reach postgres"))
+
+    assert len(service.messages) == 2
+    assert "can't reach postgres" in service.messages[1]["message"]
