@@ -15,6 +15,7 @@ import click
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.runtime.control.socket import WHOLE_MAX
 
 if TYPE_CHECKING:
     from bot.journal.reading.reader import JournalReader
@@ -58,7 +59,7 @@ def whole_from(wanted: str) -> Callable[[str], int]:
 
     def whole(written: str) -> int:
         plain = ungrouped(written)
-        if not (plain.isascii() and plain.isdecimal() and int(plain) > 0):
+        if not (plain.isascii() and plain.isdecimal() and 0 < int(plain) <= WHOLE_MAX):
             raise click.BadParameter(f"{written!r}: wanted {wanted}, like 27050 or 27,050")
         return int(plain)
 

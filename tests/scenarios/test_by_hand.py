@@ -192,6 +192,17 @@ async def test_unless_it_is_allowed_nothing_is_asked_of_the_broker(tmp_path: Pat
     assert _verbs(told) == ["POST"]
 
 
+@pytest.mark.parametrize("field", ["limit", "quantity"])
+async def test_a_number_that_no_database_holds_changes_nothing_and_ends_no_run(
+    tmp_path: Path, field: str
+) -> None:
+    told = await _story(tmp_path, _modify(**{field: 10**20}), {"do": "cancel", "all": True})
+
+    assert [reply["ok"] for reply in told.replies] == [False, True]
+    assert _verbs(told) == ["POST", "DELETE"]
+    assert _last(told).state is OrderState.CANCELLED
+
+
 async def test_one_order_is_cancelled_by_hand(tmp_path: Path) -> None:
     told = await _story(tmp_path, {"do": "cancel", "order_id": "L-0001", "reason": "too early"})
 

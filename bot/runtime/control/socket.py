@@ -36,6 +36,10 @@ def refused(code: str, message: str) -> Reply:
 
 LINE_MAX: Final = 1 << 20
 STUCK_MAX: Final = 1_000
+WHOLE_MAX: Final = 10**12
+"""Upper limit of a number of VND or of shares in a request, as for a strategy: a larger one is a
+mistake, and fits no database.
+"""
 REPLY_MAX: Final = 1 << 26
 """More than the largest broker answer that a bot passes on."""
 ASK_TIMEOUT_S: Final = 30.0

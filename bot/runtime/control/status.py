@@ -20,6 +20,7 @@ from bot.engine.control_state import Standing
 from bot.engine.status import BotStatus, StrategyStatus
 from bot.journal.reading.values import PriceRow
 from bot.protocol.values.border import MarketPhase
+from bot.runtime.control.socket import WHOLE_MAX
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
 from bot.runtime.timetable.schedule import Job
@@ -266,8 +267,10 @@ def job_fields(job: Job, now: datetime) -> Fields:
 
 
 def whole_or_none(value: object) -> int | None:
-    """A whole number from JSON; None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A whole number from JSON; None for anything else, and for one that is too large."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) <= WHOLE_MAX else None
 
 
 def depth_fields(depth: Depth) -> Fields:
