@@ -47,7 +47,7 @@ LOOK_EVERY_S: Final = 0.25
 DISK_S: Final = 1.5
 """How long the disk may take to store or end a halt before a person is told."""
 _NO_DISK: Final = f"the disk did not answer within {DISK_S:g} s"
-_OVERTAKEN: Final = "another halt came meanwhile"
+OVERTAKEN: Final = "another halt came meanwhile"
 REASON_MAX: Final = 200
 """Characters of a reason."""
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -289,7 +289,7 @@ class Brake:
         except OSError as error:
             return f"{self._state_dir / SALES} can't be made: {error.strerror}"
         if self._pulled is not halt:
-            return stop_sales(self._state_dir) or _OVERTAKEN
+            return stop_sales(self._state_dir) or OVERTAKEN
         self._sells = True
         return ""
 
@@ -313,7 +313,7 @@ class Brake:
         is_late = monotonic_s() - began > DISK_S
         if is_late or self._pulled is not pulled:
             raise_flag(self._state_dir, pulled.reason if pulled is not None else "")
-            return _NO_DISK if is_late else _OVERTAKEN
+            return _NO_DISK if is_late else OVERTAKEN
         self._pulled, self._sells = None, False
         return ""
 

@@ -21,7 +21,7 @@ from bot.domain.operations import (
 from bot.journal.writing.thread import in_time
 from bot.protocol.secret import Secret
 from bot.runtime import api
-from bot.runtime.brake import Pulled
+from bot.runtime.brake import OVERTAKEN, Pulled
 from bot.runtime.commits import KEEP_S
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.control.status import (
@@ -139,6 +139,8 @@ class Operations:
             why = await in_time(parts.brake.release, KEEP_S)
         except TimeoutError:
             why = f"the disk did not answer within {KEEP_S:g} s"
+        if not why and parts.brake.look() is not None:
+            why = OVERTAKEN  # after it was off: to resume now would leave that halt to the brake
         return refused("E-RUN-010", f"the bot stays HALTED: {why}") if why else None
 
     async def modify(self, request: Request) -> Reply:

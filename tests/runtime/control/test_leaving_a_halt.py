@@ -2,6 +2,7 @@
 id, whatever a command line has asked before.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -13,6 +14,7 @@ from bot.domain.account import SubAccount
 from bot.domain.operations import Action, OperatorActed
 from bot.runtime.activity import Activity
 from bot.runtime.brake import SALES, Brake
+from bot.runtime.control import operations as module
 from bot.runtime.control.operations import Operations
 from bot.runtime.control.socket import Reply
 from bot.runtime.control.status import Facts
@@ -111,6 +113,26 @@ async def test_a_pause_alone_ends_without_a_reason(tmp_path: Path) -> None:
 
     assert await operations.act(Action.RESUME, {}) == {"ok": True}
     assert isinstance(inbox.take(), OperatorActed)
+
+
+async def test_a_halt_that_comes_just_after_the_brake_was_taken_off_is_not_resumed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations, brake, inbox = _halted(tmp_path)
+
+    async def overtaken(release: Callable[[], str], _: float) -> str:
+        why = release()
+        await operations.act(Action.HALT, {"reason": "no, wait"})
+        return why
+
+    monkeypatch.setattr(module, "in_time", overtaken)
+    reply = await operations.act(Action.RESUME, {"reason": "checked"})
+
+    assert (reply["ok"], reply["code"]) == (False, "E-RUN-010")
+    assert reply["message"] == "the bot stays HALTED: another halt came meanwhile"
+    asked, more = inbox.take(), inbox.take()
+    assert isinstance(asked, OperatorActed)
+    assert (asked.action, more, brake.is_on) == (Action.HALT, None, True)
 
 
 # -------------------------------------------------------------------------------- a halt that sells
