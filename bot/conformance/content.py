@@ -19,6 +19,15 @@ from bot.conformance.raw_client import RawClient
 from bot.conformance.reads import missing_finding
 
 Rule = Callable[[Any, Facts, str], list[str]]
+UNREADABLE: Final = (
+    MissingFact,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+)
+"""What a rule raises for an answer of another shape."""
 SCALE_MAX: Final = 30
 DAY_S: Final = 86_400
 ROUNDING: Final = 1
@@ -49,7 +58,7 @@ async def check_content(client: RawClient, facts: Facts) -> AsyncIterator[Findin
             continue
         try:
             broken = RULES[case.rule](payload, facts, case.of)
-        except (MissingFact, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except UNREADABLE as error:
             broken = [f"not as documented: {type(error).__name__} {error}"]
         more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
         found = f"{broken[0]}{more}" if broken else "as documented"

@@ -26,6 +26,8 @@ PREFERRED: Final[Mapping[str, tuple[str, ...]]] = {
 US_STOCKS: Final = ("AAPL", "MSFT", "NVDA", "TSLA", "GOOGL", "AMZN", "META")
 YIELD_ONLY: Final = ("VN10Y", "US10Y", "JP10Y", "DE10Y")
 DEALT_TRIED_MAX: Final = 12
+YEARS_MAX: Final = 50
+"""How far a market may be from our clock."""
 _FACT: Final = re.compile(r"\{(\w+)\}")
 _PAYLOAD: Final = ("data", "result")
 _CATALOGUES: Final[Mapping[str, str]] = {
@@ -75,6 +77,16 @@ class Facts:
             return self.known[name]
         raise self.unknown.get(name) or MissingFact(f"no {name}")
 
+    def price(self, name: str) -> int:
+        """Return a price in VND. Raises MissingFact, also if it is none."""
+        try:
+            price = int(float(self[name]))
+        except (ValueError, OverflowError):
+            price = 0
+        if price <= 0:
+            raise MissingFact(f"{name} {self[name]} is no price", is_failure=True)
+        return price
+
     def target(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return the target with every fact in its place. Raises MissingFact."""
         for start, why in self.absent.items():
@@ -88,9 +100,13 @@ class Facts:
         return _FACT.sub(lambda found: self[found[1]], text)
 
     def learn(self, name: str, value: object, reply: Reply) -> None:
-        """Store a value that was found, or why there was none."""
-        if value not in {None, ""}:
+        """Store a value that was found, or why there was none: an object or a list is none."""
+        is_one = isinstance(value, str | int | float)
+        if is_one and value != "":
             self.known[name] = str(value)
+        elif value not in (None, ""):
+            why = f"{name} is neither a text nor a number"
+            self.unknown[name] = MissingFact(why, is_failure=True)
         elif reply.status == 200:
             self.unknown[name] = MissingFact(f"the server has no {name}")
         else:
@@ -185,7 +201,8 @@ async def _find_time(client: RawClient, facts: Facts) -> None:
             updated = datetime.fromisoformat(str(quoted.get("updated_at")))
         except ValueError:
             updated = None
-        now = updated if updated and updated.tzinfo else now
+        is_near = updated is not None and abs(updated.year - now.year) <= YEARS_MAX
+        now = updated if updated and updated.tzinfo and is_near else now
         if "exchange" in facts.known:
             reply = await client.get(facts.target(*MARKET_PHASE))
             facts.learn("phase", payload(reply, {}).get("exchange_session"), reply)

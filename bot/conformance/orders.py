@@ -46,7 +46,7 @@ async def check_orders(
     try:
         await learn_order_terms(client, facts)
     except MissingFact as missing:
-        yield skipped("4.2 orders", "order writes", missing.why)
+        yield missing_finding("4.2 orders", "order writes", missing)
         return
     sent = Sent()
     check = _OrderCheck(client, facts, sent, at_market=at_market)
@@ -94,7 +94,7 @@ async def learn_order_terms(client: RawClient, facts: Facts) -> None:
         rulebook = load_rulebook()
     except (ValueError, RuleDataError) as error:
         raise MissingFact(str(error)) from error
-    floor, ceiling = int(float(facts["floor"])), int(float(facts["ceiling"]))
+    floor, ceiling = facts.price("floor"), facts.price("ceiling")
     facts.known["floor"] = str(floor)
     power = await _available(client, facts, "BUY", "pp0")
     sellable = await _available(client, facts, "SELL", "trade")
