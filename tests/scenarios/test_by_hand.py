@@ -241,3 +241,15 @@ async def test_an_order_is_found_by_the_id_that_an_amendment_gave_it(tmp_path: P
 
     assert ids == {"ORD10000001-1"}
     assert found == ["L-0001"]
+
+
+async def test_an_order_that_has_no_answer_yet_is_named_as_being_sent(tmp_path: Path) -> None:
+    late = {"match": {"verb": "POST", "path": "*/orders"}, "action": {"do": "delay", "seconds": 3}}
+    config = write_project(tmp_path, scenario={**QUIET, "faults": [late]}, strategies=[RESTING])
+    looks = [Ask(timedelta(seconds=each), {"do": "status"}) for each in (4, 5, 10)]
+
+    told = await tell_by_hand(config, *looks, minutes=0.5)
+
+    found = [reply["status"] for reply in told.replies]
+    names = [(one["sending"], len(one["open_orders"])) for one in found if isinstance(one, dict)]
+    assert names == [([], 0), (["L-0001"], 0), ([], 1)]

@@ -73,9 +73,8 @@ def command(
     running = running_status(invocation)
     if is_all:
         ask_bot(invocation, "cancel", all=True, reason=reason, by=OPERATOR)
-        held = [row.text("intent_id") for row in running.each("held")]
-        open_ids = dict.fromkeys(_open(running).values())
-        named = wanted = [*open_ids, *running.words("unknown"), *held]
+        # What was being sent may be open by now, under its other id.
+        named = wanted = _all_of(running, running_status(invocation))
         _print_which(invocation, len(named))
     else:
         named = _named(invocation, running, references)
@@ -107,6 +106,16 @@ def _open(found: Fields) -> dict[str, str]:
     """Return the broker's id of each own open order, by that id and by ours."""
     own = [row for row in found.each("open_orders") if row.text("intent_id")]
     return {row.text(id_): row.text("order_id") for row in own for id_ in ("order_id", "intent_id")}
+
+
+def _all_of(*looks: Fields) -> list[str]:
+    """Return each own order that may be, or come to be, at the broker, by its id there if known."""
+    ids, names = dict[str, str](), list[str]()
+    for found in looks:
+        ids |= _open(found)
+        names += [*_open(found).values(), *found.words("sending"), *found.words("unknown")]
+        names += [row.text("intent_id") for row in found.each("held")]
+    return list(dict.fromkeys(ids.get(name, name) for name in names))
 
 
 def _named(invocation: Invocation, running: Fields, references: Sequence[str]) -> list[str]:
@@ -151,6 +160,7 @@ def _wait_for_ends(
     while True:
         found = running_status(invocation)
         ids, unknown = _open(found), [each for each in found.words("unknown") if each in wanted]
+        ids |= {name: name for name in found.words("sending")}
         if still_open := [ids[name] for name in wanted if name in ids]:
             _require_time(found, still_open, timeout, is_over=monotonic_s() >= deadline)
             sleep(LOOK_AT_ORDERS_EVERY_S)
@@ -177,6 +187,7 @@ def _require_time(found: Fields, still_open: Sequence[str], timeout: float, is_o
         raise OperatorMistake.of("E-2FA-004", message, ExitCode.NEEDS_2FA)
     if is_over:
         why = {row.text("order_id"): row.text("why") for row in found.each("cancels")}
+        why |= dict.fromkeys(found.words("sending"), "it is being sent and has no answer yet")
         whys = [f"{order_id} ({why.get(order_id) or 'no cancel'})" for order_id in still_open]
         message = f"still open after {timeout:g} s, the bot keeps trying: {'; '.join(whys)}"
         raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)

@@ -7,6 +7,7 @@ is looked up in the journal, and orders without one are named.
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -62,6 +63,9 @@ ANOTHER: Final = "E-RUN-007"
 """The mistake where this bot does not run, and another one that does may be meant."""
 _SELL: Final = "FLATTEN"
 _UNKNOWN_WHY: Final = "its cancel is done, but no row shows it yet: bot orders"
+_BEING_SENT: Final = (
+    "BEING SENT: it has no answer yet; if the broker takes it, it is cancelled: bot orders"
+)
 
 
 @define_command("halt", example='bot halt --yes --reason "wrong prices"', changes=True)
@@ -83,7 +87,7 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
         raise
     invocation.patience_s = PATIENCE_S
     _ask_to_halt(invocation, state_dir, reason)
-    asked = _open(find_status(invocation))
+    asked = _at_the_broker(find_status(invocation))
     over = {RunState.HALTED, RunState.STOPPED}
     found = wait_until(invocation, lambda now: now.text("state") in over)
     _require_running(invocation, found)
@@ -92,23 +96,25 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
         print_accepted(invocation, found, "halt", RunState.HALTED)
 
     def is_settled(now: Fields) -> bool:  # without a token no cancel can be sent any more
-        return not _open(now) or now.inner("two_factor").instant("until") is None
+        has_no_token = now.inner("two_factor").instant("until") is None
+        return not now.words("sending") and (has_no_token or not _open(now))
 
     found = wait_until(invocation, is_settled, CANCELS_S)
     _require_running(invocation, found)
+    asked |= _at_the_broker(found)
     if flatten:
         found = _flatten(invocation, found, yes=yes, reason=reason)
         _require_running(invocation, found)
-    still, unknown = _open(found), found.words("unknown")
+    left = [*_still(found, asked), *_sending(found, asked), *found.words("unknown")]
     if invocation.json:
         print_json(found)
-    elif asked | still or unknown:
-        _report(invocation, found, {*asked, *still})
+    elif asked or left:
+        _report(invocation, found, asked)
     if not invocation.json:
         for row in found.each("standing"):
             if row.text("code") in {"FLATTEN", "FLATTEN_LEAVES"}:
                 write_line(row.text("text"))
-    is_done = "open_orders" in found and not (still or unknown)
+    is_done = "open_orders" in found and not left
     return ExitCode.DONE if is_done else ExitCode.TIMED_OUT
 
 
@@ -158,21 +164,25 @@ def what_is_sold(found: Fields) -> tuple[list[str], list[str]]:
     return held, left
 
 
-def _report(invocation: Invocation, found: Fields, order_ids: set[str]) -> None:
+def _report(invocation: Invocation, found: Fields, asked: Mapping[str, str]) -> None:
     """Print the result of each order, counts first."""
-    still, lines, counts = _open(found), list[str](), Counter[str]()
+    still, lines, counts = _still(found, asked), list[str](), Counter[str]()
     cancels = {row.text("order_id"): row for row in found.each("cancels")}
     for order_id in sorted(still):
         cancel = cancels.get(order_id, Fields())
         until = cancel.instant("queued_until")
         counts[f"not cancellable until {minute_of(until)}" if until else "still open"] += 1
         lines.append(f"{order_id} STILL OPEN: {cancel.text('why') or _UNKNOWN_WHY}")
+    for intent_id in (sending := _sending(found, asked)):
+        counts["being sent"] += 1
+        lines.append(f"{intent_id} {_BEING_SENT}")
     for intent_id in found.words("unknown"):
         counts["UNKNOWN"] += 1
         lines.append(
             f"{intent_id} UNKNOWN: its answer was lost, the bot is asking the broker: bot orders"
         )
-    ended = sorted(order_ids - still.keys())
+    not_over = {*map(_name, still.values()), *sending, *found.words("unknown")}
+    ended = sorted(order_id for name, order_id in asked.items() if name not in not_over)
     if found.inner("trouble"):  # it may be the journal, so do not wait for it
         counts["over"] += len(ended)
         listed = ", ".join(sorted(still)) or "none"
@@ -314,10 +324,34 @@ def how_many_open(found: Fields) -> str:
         return (
             "the broker has not been read yet; whatever is open there will be cancelled once it is"
         )
-    return f"{counted(len(_open(found)), 'order')} open"
+    sending = found.words("sending")
+    tail = f", {len(sending)} being sent" if sending else ""
+    return f"{counted(len(_open(found)), 'order')} open{tail}"
 
 
 def _open(found: Fields) -> dict[str, Fields]:
     """The bot's own open orders by their id."""
     rows = found.each("open_orders")
     return {row.text("order_id"): row for row in rows if row.get("intent_id", "") is not None}
+
+
+def _name(row: Fields) -> str:
+    return row.text("intent_id") or row.text("order_id")
+
+
+def _at_the_broker(found: Fields) -> dict[str, str]:
+    """The bot's own orders that are, or may come to be, at the broker: by our id, that to look for
+    in the journal.
+    """
+    names = (*found.words("sending"), *found.words("unknown"))
+    opened = {_name(row): order_id for order_id, row in _open(found).items()}
+    return {**{name: name for name in names}, **opened}
+
+
+def _still(found: Fields, asked: Mapping[str, str]) -> dict[str, Fields]:
+    """Those of the halt's orders that are open: not the sales of a flatten."""
+    return {order_id: row for order_id, row in _open(found).items() if _name(row) in asked}
+
+
+def _sending(found: Fields, asked: Mapping[str, str]) -> list[str]:
+    return [name for name in found.words("sending") if name in asked]

@@ -172,3 +172,21 @@ async def test_a_cancel_says_that_it_is_kept_for_what_is_of_unknown_outcome(
     )
     assert told.err == "0 of 1 order cancelled\n"
     assert json.loads(found.out)["unknown"] == ["L-0008"]
+
+
+@pytest.mark.parametrize("named", ["--all", "L-0001"])
+async def test_a_cancel_waits_for_what_is_being_sent(
+    away: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in no list of open orders yet, and may be open any moment."""
+    reader = nullcontext(_Reader(ON_ITS_WAY))
+    monkeypatch.setattr(cancel, "open_journal", lambda _: reader)
+    bot = _Bot(away, open_orders=[ELSEWHERE], sending=["L-0001"])
+
+    ran = await bot.call(named, "--timeout", "0.2s")
+
+    assert (len(bot.asked), ran.code) == (1, ExitCode.TIMED_OUT)
+    assert ran.out == "mybot (live): 1 order to cancel\n"
+    told = "still open after 0.2 s, the bot keeps trying: L-0001 (it is being sent"
+    assert told in ran.err
+    assert "the bot has no open orders" not in ran.err

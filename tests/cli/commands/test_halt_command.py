@@ -375,3 +375,67 @@ async def test_orders_that_a_halt_ended_are_counted_where_the_journal_does_not_t
     assert "HALTED : 1 over" in ran.out
     assert "nothing was open" not in ran.out
     assert "E-DB" in ran.out + ran.err
+
+
+async def test_a_halt_is_not_done_while_an_order_is_being_sent(
+    idle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in no list of open orders yet, and may be open any moment."""
+    monkeypatch.setattr(halt_command, "CANCELS_S", 0.2)
+
+    async def status(_: Request) -> Reply:
+        facts = {"state": "HALTED", "reason": "enough", "open_orders": [], "sending": ["L-0008"]}
+        return {"ok": True, "status": facts}
+
+    ran = await halted_at(idle, status)
+
+    assert ran.code == ExitCode.TIMED_OUT
+    assert ran.out == (
+        "HALTED mybot (live), 0 orders open, 1 being sent: enough\n"
+        "HALTED : 1 being sent\n"
+        "L-0008 BEING SENT: it has no answer yet; if the broker takes it, it is cancelled: bot "
+        "orders\n"
+    )
+
+
+async def test_an_order_that_was_being_sent_when_the_halt_came_is_told_with_its_end(
+    config: Path,
+) -> None:
+    looks = list[Request]()
+
+    async def status(request: Request) -> Reply:
+        looks.append(request)
+        sending = ["L-0001"] if len(looks) < 3 else []
+        return {"ok": True, "status": {"state": "HALTED", "open_orders": [], "sending": sending}}
+
+    ran = await halted_at(config, status)
+
+    assert ran.code == ExitCode.DONE
+    assert ran.out.splitlines()[1:] == [
+        "HALTED : 1 filled",
+        "ORD10000001 FILLED: 100 filled, 0 cancelled",
+    ]
+
+
+async def test_the_sales_of_a_flatten_are_no_orders_that_the_halt_left_open(config: Path) -> None:
+    begun = list[Request]()
+
+    async def halt(request: Request) -> Reply:
+        begun.extend([request] if request.get("flatten") else [])
+        return {"ok": True}
+
+    async def status(_: Request) -> Reply:
+        held = {"strategy": "s", "symbol": "HPG", "shares": 300}
+        flatten = {"code": "FLATTEN", "text": "selling 300 HPG"}
+        now = {"open_orders": [OPEN], "standing": [flatten]} if begun else {"open_orders": []}
+        return {"ok": True, "status": {"state": "HALTED", "positions": [held], **now}}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    server = ControlServer(config.parent / "state", {"halt": halt, "status": status}, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, "halt", "--flatten", "--yes", "-c", str(config))
+
+    await server.stop()
+    assert ran.code == ExitCode.DONE
+    assert ran.out.splitlines()[1:] == ["selling 300 HPG"]
