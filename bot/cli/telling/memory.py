@@ -121,7 +121,8 @@ class Memory:
     `gaps` is the distance of two values of one indicator when there was no signal, `reasons` how
     often each reason for no request occurred since the last pulse, with its last wording.
     `scripted` is the scenario's mark on an order's latest move. `needed` is the latest request for
-    a token, `ready` the latest token, `paused_at` the start of the present pause.
+    a token, `ready` the latest token, `paused_at` the start of the present pause, `halted_by` who
+    has halted the bot last.
     """
 
     language: str = ENGLISH
@@ -139,3 +140,4 @@ class Memory:
     needed: AuthEvent | None = None
     ready: AuthEvent | None = None
     paused_at: datetime | None = None
+    halted_by: str = ""

@@ -41,14 +41,16 @@ NOTE_KINDS: Final = {
 LEAVE_HALT: Final = (
     'open orders are being cancelled, positions stay · continue: bot resume --reason "…"'
 )
+KEPT_OPEN: Final = 'open orders stay, or bot cancel --all · continue: bot resume --reason "…"'
+"""Instead, where the bot has halted itself for a fault of its own."""
 QUOTE_EVERY_S: Final = 300
 """Market seconds between two shown quotes of a symbol."""
 LIMIT_EVERY: Final = timedelta(minutes=5)
 LIMIT_SHORT: Final = timedelta(seconds=1)
 LIMIT_LONG: Final = timedelta(seconds=10)
 """Longer waits for the quota are always shown; shorter ones only now and then."""
-_BY_BROKER, _BY_JOURNAL = "broker", "database"
-"""The engine's names for two causes: no read works, nothing can be written."""
+_BY_BROKER, _BY_JOURNAL, _BY_ENGINE = "broker", "database", "engine"
+"""The engine's names for three causes: no read works, nothing can be written, its own fault."""
 _PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED})
 _STATE_KINDS: Final = {
     RunState.STARTING: "RUNNING",
@@ -71,7 +73,7 @@ def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
             return []  # the change of state says it
         say = phrases(memory.language)
         text = say(f"ok {entry.detail}; the bot stays HALTED")
-        return [line(entry.at, "2FA", text), more(say(LEAVE_HALT))]
+        return [line(entry.at, "2FA", text), more(say(_halt_words(memory)))]
     if entry.kind in {AUTH_TYPED, AUTH_TAKEN, AUTH_DROPPED}:
         return []
     word = {"proved": "ok, ", "CODE_REQUESTED": "code "}.get(entry.kind, "")
@@ -124,7 +126,14 @@ def state_lines(memory: Memory, entry: StateChanged) -> Lines:
         )
         by = say(why)
     lines.append(line(at, _STATE_KINDS[to_state], by))
-    return [*lines, more(say(LEAVE_HALT))] if to_state is RunState.HALTED else lines
+    if to_state is RunState.HALTED:
+        memory.halted_by = entry.by
+        lines.append(more(say(_halt_words(memory))))
+    return lines
+
+
+def _halt_words(memory: Memory) -> str:
+    return KEPT_OPEN if memory.halted_by == _BY_ENGINE else LEAVE_HALT
 
 
 def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:

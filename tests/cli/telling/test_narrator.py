@@ -330,6 +330,19 @@ def test_a_halt_says_what_it_does_and_how_to_go_on() -> None:
     )
 
 
+def test_a_halt_of_the_bot_itself_says_that_open_orders_stay() -> None:
+    narrator = Narrator()
+    halted = state(0, RunState.RUNNING, RunState.HALTED, "engine fault", "engine")
+    token = AuthEvent(after(1), "ready", "", "until 23:59")
+    by_hand = state(2, RunState.HALTED, RunState.HALTED, "enough", "operator")
+
+    told = [narrator.lines_of(entry)[-1].strip() for entry in (halted, token, by_hand)]
+
+    stays = 'open orders stay, or bot cancel --all · continue: bot resume --reason "…"'
+    assert told[:2] == [stays, stays]
+    assert told[2].startswith("open orders are being cancelled")
+
+
 def test_what_is_still_held_at_the_end_has_its_line() -> None:
     note = Note(after(0), "HOLDS", "still open: FPT 100, unrealised +50,000")
 
