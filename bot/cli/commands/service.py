@@ -6,6 +6,7 @@ The unit is for systemd 247 and later; a test runs `systemd-analyze verify` and 
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from bot.cli.command import CONFIGURATION, STATE_FOLDER, Invocation, define_comm
 from bot.cli.show import print_lines, print_result, say
 from bot.cli.target import SQLITE
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import find_config
+from bot.config.settings.places import find_config, real_path
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -33,6 +34,10 @@ USER_FOLDER: Final = Path("systemd/user")
 """Below the user's configuration folder."""
 _NAME: Final = re.compile(r"[^a-z0-9_-]+")
 NAME_MAX: Final = 40
+_RUNS: Final = re.compile(r'"-c" "((?:[^"\\]|\\.)*)"')
+"""In a unit, the configuration that it runs."""
+_ESCAPED: Final = re.compile(r"\\(.)|([$%])\2")
+"""What `quoted` writes for one character."""
 
 NO_RESTART: Final = "2 3 4"
 """Wrong command line, wrong configuration, key refused: a person has to correct these first."""
@@ -193,6 +198,7 @@ def install(
             f"{path} was not written by bot service install, so nothing was changed. Move it away"
         )
         raise OperatorMistake.of("E-SVC-001", text, ExitCode.USAGE)
+    _require_own(path, unit)
     make_writable(unit)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(f".new-{os.getpid()}")
@@ -217,6 +223,7 @@ def uninstall(invocation: Invocation, is_users: bool) -> None:
     if not path.read_text("utf-8").startswith(MARK):
         text = f"{path} was not written by bot service install, so nothing was changed"
         raise OperatorMistake.of("E-SVC-001", text, ExitCode.USAGE)
+    _require_own(path, unit)
     control = "systemctl --user" if is_users else "systemctl"
     if _asked(unit, is_users=is_users).get("ActiveState") in {"active", "activating", "reloading"}:
         text = f"it is running. First: {control} disable --now {unit.file_name}"
@@ -232,6 +239,7 @@ def status(invocation: Invocation, is_users: bool) -> None:
     """Show what systemd knows about this bot."""
     unit = _unit_of(_load(invocation, is_users), is_users=is_users)
     path = _folder(is_users=is_users) / unit.file_name
+    _require_own(path, unit)
     known = _asked(unit, is_users=is_users)
     state = known.get("ActiveState", "unknown")
     fields = {"unit": unit.file_name, "file": str(path), "is_installed": path.exists(), **known}
@@ -279,6 +287,23 @@ def _unit_of(loaded: "Loaded", *, is_users: bool, credentials: Path | None = Non
         user=None if is_users else owner_of(loaded),
         credentials=credentials.absolute() if credentials else None,
     )
+
+
+def _require_own(path: Path, unit: Unit) -> None:
+    """Raise OperatorMistake if the unit runs another bot: two folders of one name give one unit
+    name. A configuration that is gone was moved, and its unit may be written anew.
+    """
+    found = _RUNS.search(path.read_text("utf-8")) if path.exists() else None
+    if found is None:
+        return
+    config = Path(_ESCAPED.sub(r"\1\2", found[1]))
+    if real_path(config) != real_path(unit.config) and config.exists():
+        its = shlex.quote(str(config))
+        text = (
+            f"{path} runs another bot of this name, {config}, so nothing was changed. Give one of "
+            f"their folders another name, or first: bot service uninstall -c {its}"
+        )
+        raise OperatorMistake.of("E-SVC-005", text, ExitCode.USAGE)
 
 
 def make_writable(unit: Unit) -> None:

@@ -146,6 +146,25 @@ def test_a_unit_of_somebody_else_is_left_alone(config: Path) -> None:
     assert path.read_text() == "[Service]\n"
 
 
+def test_the_unit_of_another_bot_in_a_folder_of_the_same_name_is_left_alone(config: Path) -> None:
+    other = config.parents[1] / 'some $where "else"' / config.parent.name / "bot.yaml"
+    other.parent.mkdir(parents=True)
+    other.write_text(CONFIG)
+    home = config.parents[1]
+    places = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
+    path = home / "config/systemd/user/vnbot-my-bot.service"
+    call("service", "install", "--user", "-c", str(other), environment=places)
+    text = path.read_text()
+
+    refused = [service(config, do, "--user") for do in ("install", "uninstall", "status")]
+
+    assert [ran.code for ran in refused] == [ExitCode.USAGE] * 3
+    assert all(f"E-SVC-005 {path} runs another bot of this name, {other}" in r.err for r in refused)
+    assert path.read_text() == text
+    other.unlink()
+    assert service(config, "install", "--user").code == ExitCode.DONE, "that one has moved"
+
+
 def test_what_is_not_installed_is_said_with_the_command_for_it(config: Path) -> None:
     status, gone = service(config, "status", "--user"), service(config, "uninstall", "--user")
 
