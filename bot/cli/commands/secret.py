@@ -39,6 +39,9 @@ _NEVER_AN_ARGUMENT: Final = (
     "process list. Type it at the prompt of: bot secret set {name}   or pipe it in: … | bot secret "
     "set {name} -"
 )
+_FOR_ANOTHER: Final = (
+    "what {file} holds was entered for {host}, and is removed: it is sent to no other host"
+)
 
 name_argument: Final = click.argument("name", type=click.Choice([*KEYS]), metavar="NAME")
 
@@ -67,6 +70,8 @@ def set_(invocation: Invocation, name: str, source: str | None) -> None:
     if not _USABLE.fullmatch(typed):
         wanted = "one word of letters, digits and punctuation, as the broker shows it"
         raise click.UsageError(f"that is not an {name}: wanted {wanted}; nothing was written")
+    if other := places.kept_for_another():
+        say(invocation, _FOR_ANOTHER.format(file=shown_path(places.file), host=other))
     places.put(KEYS[name], typed)
     missing = [each for each in KEYS if KEYS[each] not in places.kept()]
     following = f"bot secret set {missing[0]}" if missing else "bot secret test"

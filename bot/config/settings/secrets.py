@@ -153,9 +153,17 @@ class SecretPlaces:
         return {key: str(value) for key, value in found.items()}
 
     def put(self, key: str, text: str) -> None:
-        """Write one secret into the file, and the host that it is for."""
+        """Write one secret into the file, and the host that it is for. What was entered for another
+        host is removed: it would be sent to this one.
+        """
+        kept = {} if self.kept_for_another() else self.kept()
         host = {HOST: self.host} if self.host else {}
-        self._write({**self.kept(), **host, key: text})
+        self._write({**kept, **host, key: text})
+
+    def kept_for_another(self) -> str:
+        """Return the host that the file names; empty if it is ours, or it names none."""
+        host = self.kept().get(HOST, "").lower()
+        return host if self.host and host != self.host else ""
 
     def remove(self, key: str) -> bool:
         """Remove one secret from the file, and the file with the last one; False if

@@ -55,6 +55,17 @@ def test_it_says_which_bot_and_what_comes_next(config: Path) -> None:
     assert second.endswith("Next: bot secret test\n")
 
 
+def test_what_was_entered_for_another_host_is_not_given_to_the_new_one(config: Path) -> None:
+    file = put_both(config)
+    config.write_text(CONFIG.replace("broker.example", "elsewhere.example"), "utf-8")
+
+    ran = secret(config, "set", "api-secret", stdin="a-new-one\n")
+
+    assert "was entered for broker.example, and is removed" in ran.err
+    assert ran.out.endswith("for elsewhere.example alone. Next: bot secret set api-key\n")
+    assert KEY not in file.read_text("utf-8")
+
+
 @pytest.mark.parametrize("words", [("api-key", KEY), ("api-secret", SECRET, "x")])
 def test_a_secret_as_an_argument_is_refused_and_not_repeated(
     config: Path, words: tuple[str, ...]
