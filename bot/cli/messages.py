@@ -160,11 +160,11 @@ OTHER_PORT: Final = (
 )
 
 LIVE_KEY: Final = (
-    "this key is for real money. Without --read-only, one order is placed (one lot at the day's "
-    "floor), changed and cancelled, and others that must be rejected are tried. Use --read-only, "
-    "or --real-orders if you mean it"
+    "this is real money (a live key, or mode: live). Without --read-only, one order is placed (one "
+    "lot at the day's floor), changed and cancelled, and others that must be rejected are tried. "
+    "Use --read-only, or --real-orders if you mean it"
 )
-"""Why `bot conformance` refuses a live key."""
+"""Why `bot conformance` refuses a live key, and a live bot."""
 
 CHANGED: Final = "{files} changed since the start: restart the bot to pick up the change"
 """About a running strategy."""

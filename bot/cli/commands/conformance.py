@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
     from bot.conformance.run import ConformancePlan
     from bot.conformance.two_factor import AskCode
+    from bot.runtime.worlds.environment import Access
     from bot.runtime.worlds.system import SystemEnvironment
 
 STDIN: Final = "-"
@@ -111,7 +112,7 @@ def command(
         raise click.UsageError("nonce only reads: it needs neither --otp nor --real-orders")
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
     access, settings = access_of(loaded), loaded.settings.broker
-    if not (is_reading or real_orders) and access.api_key.reveal().startswith(LIVE_KEY):
+    if not (is_reading or real_orders) and _is_live(loaded, access):
         raise OperatorMistake.of("E-CNF-002", messages.LIVE_KEY, ExitCode.USAGE)
     plan = ConformancePlan(
         base_url=access.base_url,
@@ -129,6 +130,11 @@ def command(
     if not base_url and find_bot(invocation, "status") is not None:
         say(invocation, SHARED_QUOTA)
     return _make(invocation, plan, SystemEnvironment(access))
+
+
+def _is_live(loaded: "Loaded", access: "Access") -> bool:
+    """Return whether orders would be of real money."""
+    return loaded.settings.mode == "live" or access.api_key.reveal().startswith(LIVE_KEY)
 
 
 def _per_minute(loaded: "Loaded") -> int:

@@ -236,6 +236,21 @@ def test_a_bot_that_plays_its_broker_has_none_to_check_and_says_so(tmp_path: Pat
     assert "no broker to ask: broker.base_url is not set" in ran.err
 
 
+def test_a_live_bot_places_nothing_either_whatever_its_key_is_called(tmp_path: Path) -> None:
+    secrets, config = tmp_path / "secrets.yaml", tmp_path / "bot.yaml"
+    secrets.write_text("api_key: of-another-form\napi_secret: '00'\nhost: 127.0.0.1\n")
+    secrets.chmod(0o600)
+    config.write_text(
+        "mode: live\nbroker: {base_url: 'https://127.0.0.1:1', device_id: here}\nstate_dir: s\n"
+        "legal: {automation_allowed_by_broker: '2026-11-02, by letter'}\n"
+    )
+
+    ran = call("conformance", "--otp", "-", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "E-CNF-002 this is real money (a live key, or mode: live)" in ran.err
+
+
 def test_a_live_key_places_nothing_unless_that_is_meant(tmp_path: Path) -> None:
     secrets, config = tmp_path / "secrets.yaml", tmp_path / "bot.yaml"
     secrets.write_text("api_key: ak_live_0001\napi_secret: '00'\n")
