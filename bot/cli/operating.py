@@ -9,9 +9,10 @@ import click
 from bot.cli import messages
 from bot.cli.command import Invocation
 from bot.cli.show import print_json, write_line
-from bot.cli.target import Fields, ask_bot, find_status, which_bot
+from bot.cli.target import Fields, ask_bot, find_status, no_bot, which_bot
 from bot.cli.telling.wording import counted
 from bot.clock import monotonic_s
+from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
 
 SETTLE_S: Final = 2.0
@@ -57,6 +58,7 @@ def act(
     ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR, **more)
     reached = {wanted} if strategy is None else wanted_of_strategy
     found = wait_until(invocation, lambda now: state(now) in reached or holds(now))
+    require_running(invocation, found)
     print_end(invocation, found)
     if strategy is None:
         print_accepted(invocation, found, do, wanted)
@@ -67,13 +69,27 @@ def act(
 def wait_until(
     invocation: Invocation, is_reached: Callable[[Fields], bool], within_s: float = SETTLE_S
 ) -> Fields:
-    """Poll until the bot is in the wanted state, or the time is up; return its state."""
+    """Poll until the bot is in the wanted state or has ended, or the time is up; return its
+    state.
+    """
     deadline = monotonic_s() + within_s
     found = find_status(invocation)
-    while not is_reached(found) and monotonic_s() < deadline:
+    while not (is_reached(found) or _is_over(found)) and monotonic_s() < deadline:
         sleep(LOOK_EVERY_S)
         found = find_status(invocation)
     return found
+
+
+def require_running(invocation: Invocation, found: Fields) -> None:
+    """Raise OperatorMistake if the bot has ended since it was asked."""
+    if _is_over(found):
+        mistake = no_bot(invocation)
+        text = f"{messages.HALT_ENDED} {mistake.problems[0].message}"
+        raise OperatorMistake.of("E-RUN-001", text, mistake.exit_code)
+
+
+def _is_over(found: Fields) -> bool:
+    return found.text("state") == RunState.STOPPED
 
 
 def print_accepted(invocation: Invocation, found: Fields, do: str, wanted: RunState) -> None:

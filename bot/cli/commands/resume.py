@@ -5,7 +5,7 @@ import sys
 import click
 
 from bot.cli.command import Invocation, define_command
-from bot.cli.operating import OPERATOR, act, print_end, wait_until
+from bot.cli.operating import OPERATOR, act, print_end, require_running, wait_until
 from bot.cli.options import reason_option, strategy_option
 from bot.cli.show import ask_shown, write_line
 from bot.cli.target import Fields, ask_bot, find_status, which_bot
@@ -41,7 +41,9 @@ def command(
             return not is_held and symbol not in found.inner("halted_symbols")
 
         ask_bot(invocation, "resume", symbol=symbol, reason=reason, by=OPERATOR)
-        print_end(invocation, wait_until(invocation, is_free))
+        free = wait_until(invocation, is_free)
+        require_running(invocation, free)
+        print_end(invocation, free)
         return
     found = find_status(invocation)
     is_halted = RunState.HALTED in {row.text("state") for row in found.each("causes")}

@@ -439,3 +439,27 @@ async def test_the_sales_of_a_flatten_are_no_orders_that_the_halt_left_open(conf
     await server.stop()
     assert ran.code == ExitCode.DONE
     assert ran.out.splitlines()[1:] == ["selling 300 HPG"]
+
+
+@pytest.mark.parametrize("words", [["pause"], ["resume"], ["resume", "HPG"]])
+async def test_what_a_bot_took_just_before_its_end_is_not_said_to_hold(
+    words: list[str], config: Path
+) -> None:
+    ends = list[asyncio.Task[None]]()
+
+    async def take(_: Request) -> Reply:
+        ends.append(asyncio.create_task(server.stop()))
+        return {"ok": True}
+
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "status": {"state": "RUNNING"}}
+
+    bot = {"name": "mybot", "mode": "live", "config": str(config)}
+    handlers = {"status": status, "pause": take, "resume": take}
+    server = ControlServer(config.parent / "state", handlers, {"bot": bot})
+    await server.start()
+
+    ran = await asyncio.to_thread(call, *words, "--reason", "x", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.NOT_RUNNING, "")
+    assert "the bot has ended before it was done: no bot is running on" in ran.err
