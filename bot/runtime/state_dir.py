@@ -70,9 +70,9 @@ def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None
             return None
         kept = json.loads(path.read_text())
         token, until = Secret(str(kept["token"])), datetime.fromisoformat(kept["until"])
+        return (token, until) if now <= until else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return (token, until) if now <= until else None
 
 
 def forget_token(state_dir: Path) -> None:

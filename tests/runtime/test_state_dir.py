@@ -1,5 +1,6 @@
 """The kept token: written whole or not at all."""
 
+import json
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,3 +47,11 @@ def test_where_there_is_no_room_the_earlier_token_stays_and_no_half_file(tmp_pat
     assert kept is not None
     assert kept[0].reveal() == "earlier"
     assert [path.name for path in tmp_path.iterdir()] == [SECOND_FACTOR]
+
+
+@pytest.mark.parametrize("until", ["2026-11-19T23:59:59", "", None, "tomorrow"])
+def test_a_kept_token_whose_end_is_no_instant_is_none(tmp_path: Path, until: str | None) -> None:
+    keep_token(tmp_path, Secret("a-token"), UNTIL)
+    (tmp_path / SECOND_FACTOR).write_text(json.dumps({"token": "a-token", "until": until}))
+
+    assert kept_token(tmp_path, NOW) is None
