@@ -154,7 +154,7 @@ ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
 _N = SendState
 SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.DENIED: frozenset(),
-    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL, _N.NOT_SENT, _N.HELD}),
+    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL, _N.HELD}),
     _N.EXPIRED_LOCAL: frozenset(),
     _N.SENDING: frozenset({_N.ACKED, _N.REFUSED, _N.NOT_SENT, _N.UNKNOWN, _N.HELD}),
     _N.HELD: frozenset({_N.REFUSED, _N.EXPIRED_LOCAL}),
