@@ -141,8 +141,12 @@ def _halt(state: State, event: OperatorActed) -> None:
 
 
 def _stop(state: State, event: OperatorActed) -> None:
-    """Accept no more signals; the shell may end once everything in flight has an outcome."""
+    """Accept no more signals; the shell may end once everything in flight has an outcome. While it
+    has not, a second stop may still have the open orders cancelled.
+    """
     if RunState.STOPPING in state.gate.causes:
+        if event.cancel_open and not state.gate.has_stopped:
+            cancel_requests.request_all(state, "stop")
         return
     gate.close(state, RunState.STOPPING, event.reason, event.by)
     for strategy in state.strategies.values():
@@ -213,7 +217,11 @@ def _is_cancelling(state: State) -> bool:
 
 
 def stop_deadline(state: State) -> datetime | None:
-    """Return when a stop no longer waits for the rows of its cancels."""
+    """Return when a stop no longer waits for the rows of its cancels, of which some may have been
+    requested after it.
+    """
     stopping = state.gate.causes.get(RunState.STOPPING)
     since = stopping.since if stopping is not None else None
-    return since + cancels.LATE_AFTER if since is not None else None
+    if since is None:
+        return None
+    return max([since, *(each.since for each in state.cancels.values())]) + cancels.LATE_AFTER

@@ -22,6 +22,7 @@ from bot.domain.message import (
     PlaceAnswered,
     PlaceOrder,
     ReadOrder,
+    ReadOrderToCancel,
     Reconciled,
     StopRunning,
     TradingDayStarted,
@@ -29,7 +30,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState
-from bot.domain.outcome import Accepted, NotSent, Unknown
+from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import Limits
 from bot.domain.recovery import Recovery
 from bot.engine.settings import EngineSettings
@@ -423,6 +424,39 @@ def test_a_stop_that_cancels_waits_for_the_rows():
     stage.after(1).row(report_of(intent, cancelled=100, state=OrderState.CANCELLED))
 
     assert len(stage.all(StopRunning)) == 1
+
+
+@pytest.mark.parametrize(
+    "again", [(Action.STOP, {"cancel_open": True}), (Action.HALT, {})], ids=["stop", "halt"]
+)
+def test_a_request_to_cancel_while_the_bot_stops_is_carried_out_before_the_end(again):
+    action, more = again
+    stage = Stage()
+    intent = stage.working()
+    lost = stage.buy(200)
+    stage.send(lost)
+    _act(stage, Action.STOP)
+    stage.pass_time(9)
+
+    _act(stage, action, **more)
+    assert stage.new(ReadOrderToCancel) != []
+    stage.answer(lost, Refused("-1", "no", 200))
+    assert stage.all(StopRunning) == []
+    stage.row(report_of(intent))
+    stage.handle(CancelAnswered(stage.now, "ORD1", Accepted(result_of(intent)), None))
+    assert stage.all(StopRunning) == []
+    stage.after(1).row(report_of(intent, cancelled=100, state=OrderState.CANCELLED))
+
+    assert len(stage.all(StopRunning)) == 1
+
+
+def test_a_request_to_cancel_that_comes_after_a_stop_has_ended_changes_nothing():
+    stage = Stage()
+    stage.working()
+    _act(stage, Action.STOP)
+    assert len(stage.all(StopRunning)) == 1
+
+    assert _act(stage, Action.STOP, cancel_open=True) == []
 
 
 @pytest.mark.parametrize(
