@@ -116,11 +116,7 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
     """
     first = tracked.intent
     strategy = state.strategies.get(first.strategy)
-    if not _is_fresh(state, tracked):
-        return
-    if strategy is None or gate.strategy_objection(strategy, first.side) is not None:
-        return
-    if state.gate.causes or _is_over(state, tracked):
+    if strategy is None or _is_over(state, tracked) or _hindrance(state, tracked):
         return
     if (change := change_since(state, tracked)) is not None:
         give_up(state, tracked, change)
@@ -143,6 +139,17 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
         follows=first.intent_id,
     )
     requests.submit(state, strategy, request, means_of(state, strategy, first.symbol))
+
+
+def _hindrance(state: State, tracked: TrackedIntent) -> str:
+    """Return what besides a token keeps an order from being requested again; empty if nothing."""
+    intent, strategy = tracked.intent, state.strategies.get(tracked.intent.strategy)
+    if state.gate.causes:
+        _, reason = gate.refusal(state)
+        return f"the bot is {state.gate.state}{f': {reason}' if reason else ''}"
+    if strategy is not None and (why := gate.strategy_objection(strategy, intent.side)) is not None:
+        return why
+    return "" if _is_fresh(state, tracked) else f"no fresh quote of {intent.symbol} came"
 
 
 def _is_over(state: State, tracked: TrackedIntent) -> bool:
@@ -183,7 +190,11 @@ def expire_held(
         hold = owner.plan.hold_2fa if owner else None
         seconds = round(hold.total_seconds()) if hold else 0
         length = f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
-        give_up(state, tracked, Change(code, at_once or f"no 2FA within {length}", {}))
+        reason = at_once or f"no 2FA within {length}"
+        has_token = tracked.is_waiting_to_resume and not state.gate.lacks_token
+        if at_once is None and has_token and (why := _hindrance(state, tracked)):
+            reason = f"a token has come, but it could not be requested again within {length}: {why}"
+        give_up(state, tracked, Change(code, reason, {}))
 
 
 def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None) -> None:

@@ -447,6 +447,26 @@ def test_a_token_that_comes_under_a_pause_leaves_the_entry_held_for_its_time() -
     assert follows(stage) == [None, "L-0001"]
 
 
+@pytest.mark.parametrize(
+    ("is_paused", "why"),
+    [(True, "the bot is PAUSED: wait"), (False, "no fresh quote of HPG came")],
+    ids=["paused", "no quote"],
+)
+def test_what_a_token_could_not_bring_back_in_time_is_not_given_up_for_want_of_one(
+    is_paused: bool, why: str
+) -> None:
+    stage = Stage(replace(PLAN, hold_2fa=timedelta(seconds=120)))
+    stage.block_for_token(stage.buy())
+    if is_paused:
+        stage.handle(OperatorActed(stage.now, Action.PAUSE, "wait", "me"))
+
+    stage.after(60).token()
+    stage.pass_time(60)
+
+    reason = f"a token has come, but it could not be requested again within 2 min: {why}"
+    assert given_up(stage) == [("HELD_TOO_LONG", reason)]
+
+
 @pytest.mark.parametrize(("early_s", "is_sent"), [(1, True), (0, False)])
 def test_a_token_in_the_last_second_of_the_wait_comes_too_late(early_s: int, is_sent: bool) -> None:
     stage = Stage(replace(PLAN, hold_2fa=timedelta(seconds=90)))
