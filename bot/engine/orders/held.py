@@ -178,8 +178,11 @@ def expire_held(
     only: TrackedIntent | None = None,
 ) -> None:
     """Give up the held orders whose time is over, or all (of a strategy, or `only` one) for a
-    reason `at_once`; the decision has the `code` of what ended the wait.
+    reason `at_once`, with the closes that wait for their turn; the decision has the `code` of what
+    ended the wait.
     """
+    if at_once is not None and only is None:
+        _give_up_closes(state, at_once, strategy)
     for tracked in held_orders(state):
         intent = tracked.intent
         is_due = at_once is not None or _is_over(state, tracked)
@@ -195,6 +198,14 @@ def expire_held(
         if at_once is None and has_token and (why := _hindrance(state, tracked)):
             reason = f"a token has come, but it could not be requested again within {length}: {why}"
         give_up(state, tracked, Change(code, reason, {}))
+
+
+def _give_up_closes(state: State, why: str, strategy: str | None) -> None:
+    for one in [*state.waiting_closes.values()]:
+        if strategy in {None, one.strategy}:
+            del state.waiting_closes[one.strategy, one.symbol]
+            text, owner = f"given up: {why} ({one.why})", state.strategies[one.strategy]
+            requests.note_skip(state, owner, one.symbol, "EXIT_WAITS", text)
 
 
 def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None) -> None:

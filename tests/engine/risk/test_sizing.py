@@ -5,6 +5,7 @@ import pytest
 from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import DepthReceived, PlaceOrder
+from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, Side
 from bot.domain.plan import AccountLimits, Limits, OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import Depth, DepthLevel
@@ -14,7 +15,7 @@ from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import CLOSE_WAITS_MAX, basis_for, file_quantity, shifted, snapped
 from bot.engine.settings import EngineSettings
 from bot.strategy import Request, RequestKind
-from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, Stage, report_of
+from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 SIZES = [
     (SizeUnit.SHARES, 250, 27_000, 200),
@@ -385,6 +386,53 @@ def test_what_a_strategy_asks_for_next_takes_the_place_of_a_close_that_waits():
     stage.request(lambda s: s.cancel())
 
     assert stage.pass_time(70) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (CancelAsked(START, None, "ann", "no more"), "cancelled by ann: no more"),
+        (OperatorActed(START, Action.HALT, "no more", "ann"), "halted"),
+        (OperatorActed(START, Action.HALT, "no more", "ann", strategy="test"), "halted"),
+        (OperatorActed(START, Action.STOP, "no more", "ann"), "stopped"),
+    ],
+    ids=["cancel --all", "halt", "halt of its strategy", "stop"],
+)
+def test_a_close_that_waits_is_given_up_where_a_person_ends_everything(event, why):
+    stage = _holding(max_orders_per_minute=1, max_order_quantity=400)
+    stage.request(_close)
+    _fill(stage)
+    stage.request(_close)
+    assert stage.decided() == (Verdict.SKIPPED, "EXIT_WAITS")
+
+    stage.handle(event)
+    ended = stage.last(Decision)
+    assert (ended.code, ended.why) == ("EXIT_WAITS", f"given up: {why} (out)")
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "ann"))
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "ann", strategy="test"))
+    stage.after(61).quote()
+
+    assert stage.new(PlaceOrder) == []
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        CancelAsked(START, "L-0001", "ann", "this one"),
+        OperatorActed(START, Action.HALT, "no more", "ann", strategy="other"),
+    ],
+    ids=["of one order", "of another strategy"],
+)
+def test_a_close_that_waits_goes_on_beside_what_is_not_about_it(event):
+    stage = _holding(max_orders_per_minute=1, max_order_quantity=400)
+    stage.request(_close)
+    _fill(stage)
+    stage.request(_close)
+
+    stage.handle(event)
+    stage.after(61).quote()
+
+    assert len(stage.new(PlaceOrder)) == 1
 
 
 def test_a_close_that_waits_meets_what_has_changed_meanwhile():
