@@ -13,6 +13,8 @@ history is requested again until it is there.
 """
 
 import math
+import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +25,7 @@ from bot.domain.instrument import Phase
 from bot.domain.local_time import clock_of
 from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, hook_faults, requests
-from bot.engine.bars import BarSeries, bars_of
+from bot.engine.bars import REACH, BarSeries, bars_of
 from bot.engine.control_state import Standing
 from bot.engine.gate import DISABLED, guarded, hears_market
 from bot.engine.risk.accounts import Means, means_of
@@ -163,7 +165,7 @@ def _taken_from(context: Context) -> tuple[list[Request], Reads, StrategyFault |
         type(wanted) is list
         and type(reads) is dict
         and all(type(each) is Request for each in wanted)
-        and all(isinstance(value, int | float) for value in reads.values())
+        and all(_is_read(name, value) for name, value in reads.items())
     )
     context.requests = []
     if not is_whole:
@@ -173,6 +175,18 @@ def _taken_from(context: Context) -> tuple[list[Request], Reads, StrategyFault |
     reads = dict(reads)
     context.reads.clear()
     return wanted, reads, None
+
+
+_OF_BARS: Final = re.compile(rf"(?:{'|'.join(REACH)})\([0-9]{{1,4}}\)", re.ASCII)
+
+
+def _is_read(name: object, value: object) -> bool:
+    """Return whether a plug-in can have read a value; only an indicator may lack one (NaN)."""
+    if type(name) is not str or not isinstance(value, int | float):
+        return False
+    if isinstance(value, float):
+        return not math.isnan(value) or _OF_BARS.fullmatch(name) is not None
+    return abs(value) < sys.float_info.max
 
 
 def show(state: State, strategy: StrategyState, instance: Instance, means: Means) -> None:

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import time, timedelta
@@ -138,6 +139,10 @@ def test_a_hook_that_requests_without_end_disables_its_strategy_and_nothing_is_t
         lambda s: s.context.requests.append(42),
         lambda s: setattr(s.context, "reads", None),
         lambda s: s.context.reads.update(x=object()),
+        lambda s: s.context.reads.update(spread=math.nan),
+        lambda s: s.context.reads.update({"sma(fast)": math.nan}),
+        lambda s: s.context.reads.update(ratio=10**400),
+        lambda s: s.context.reads.update({5: 1.5}),
     ],
 )
 def test_a_strategy_that_spoils_its_context_is_at_fault_and_no_other(spoil):
