@@ -31,12 +31,11 @@ from bot.domain.order import (
 from bot.engine import flatten
 from bot.engine.orders import cancel_requests, held, matching, orders, unknown, unseen
 from bot.engine.orders.order_words import (
-    SEND_WORDS,
     if_absent,
     if_there,
     intent_facts,
     intent_words,
-    time_words,
+    send_words,
 )
 from bot.engine.requests import view_of
 from bot.engine.risk import account_checks, checks
@@ -183,7 +182,7 @@ def _now_is(state: State, tracked: TrackedIntent) -> str:
     """Return what an order is of which no row is known, and what to do if it may be open."""
     if not unknown.is_for_a_person(state, tracked):
         may_be = tracked.state in {SendState.UNKNOWN, SendState.SENDING}
-        return f"{_words(state, tracked)}{_MAY_BE_THERE if may_be else ''}"
+        return f"{send_words(state, tracked)}{_MAY_BE_THERE if may_be else ''}"
     then = f"Then say which it was: {if_there(tracked.intent)}; {if_absent(tracked.intent)}"
     return f"of unknown outcome{_MAY_BE_THERE}. {then}"
 
@@ -316,14 +315,6 @@ def _risk_checks(
 _MAY_BE_THERE: Final = "; it may be at the broker: look in the broker's app, and cancel it there"
 
 
-def _words(state: State, tracked: TrackedIntent) -> str:
-    """Return what an order is; of one that never arrived also when a person may say so."""
-    if tracked.state is not SendState.FRESH or tracked.sent_at is None:
-        return SEND_WORDS[tracked.state]
-    over = time_words(tracked.sent_at + state.settings.horizon)
-    return f"{SEND_WORDS[tracked.state]}; a person may say what became of it after {over}"
-
-
 def on_verdict_asked(state: State, event: VerdictAsked) -> None:
     """End the question as the person says, or change nothing and say why not."""
     refused, tracked = objection(state, event), state.intents.get(event.intent_id)
@@ -372,7 +363,7 @@ def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
 def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
     yield judged("VERDICT_REASON", bool(ask.reason.strip()), intent_id=ask.intent_id)
     tracked = state.intents.get(ask.intent_id)
-    now_is = "no order of today" if tracked is None else _words(state, tracked)
+    now_is = "no order of today" if tracked is None else send_words(state, tracked)
     is_open = tracked is not None and unknown.is_for_a_person(state, tracked)
     if tracked is not None and matching.is_unseen(state, tracked):
         is_open = ask.order_id is not None

@@ -42,6 +42,20 @@ SEND_WORDS: Final[Mapping[SendState, str]] = {
 """What an order is that has no row of its own."""
 
 
+def send_words(state: State, tracked: TrackedIntent) -> str:
+    """Return what an order without a row is: of one that a token has let be requested again, as
+    which; of one that never arrived, when a person may say so.
+    """
+    name = tracked.intent.intent_id
+    again = next((one for one in state.intents.values() if one.intent.follows == name), None)
+    if again is not None:
+        return f"over: it was requested again as {again.intent.intent_id}"
+    if tracked.state is not SendState.FRESH or tracked.sent_at is None:
+        return SEND_WORDS[tracked.state]
+    over = time_words(tracked.sent_at + state.settings.horizon)
+    return f"{SEND_WORDS[tracked.state]}; a person may say what became of it after {over}"
+
+
 def intent_words(intent: Intent) -> str:
     """Describe an order: `BUY 100 HPG LIMIT 27,000 (L-0001)`."""
     price = "" if intent.limit_price is None else f" {intent.limit_price:,}"

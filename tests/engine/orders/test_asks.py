@@ -1,5 +1,6 @@
 """What a person may ask about one order: here, a verdict on one that nobody knows about."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -24,6 +25,7 @@ from tests.engine.orders.test_held import Pair
 from tests.engine.stage import (
     ACCOUNT,
     DAY,
+    PLAN,
     RULEBOOK,
     START,
     Stage,
@@ -409,6 +411,19 @@ def test_a_cancel_of_an_order_that_may_be_at_the_broker_is_kept_and_journalled(n
         "L-0001 is to be cancelled, asked by operator: it is not known whether it is at the broker,"
         " so as soon as it shows up there"
     )
+
+
+def test_a_cancel_of_an_order_that_was_requested_again_names_the_one_that_works():
+    stage = Stage(replace(PLAN, hold_2fa=timedelta(hours=1)))
+    stage.block_for_token(stage.buy())
+    stage.token()
+    stage.accept(stage.last(PlaceOrder).intent)
+
+    refusal = _cancel_by_hand(stage)
+
+    assert refusal is not None
+    assert refusal.text == "L-0001 is over: it was requested again as L-0002"
+    assert stage.engine.objection(CancelAsked(stage.now, "L-0002", "me", "")) is None
 
 
 @every_row("now_is", ["UNKNOWN", "REACHED"])
