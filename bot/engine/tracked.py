@@ -76,7 +76,8 @@ class TrackedIntent(Watched):
     unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
     row was found by its looks, and then its nonce was unused. `rows_told`: if its day is over, the
     ids of that day's other orders, as far as they are known, and of rows that a person was told of.
-    `taken_by_hand`: a person has cancelled it on its way, so it waits for no token.
+    `taken_by_hand`: a person has ended it on its way, with this code and reason, so it waits for no
+    token.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -101,7 +102,7 @@ class TrackedIntent(Watched):
     may_be_anothers: bool = False
     doubt: str = ""
     rows_told: frozenset[str] = frozenset()
-    taken_by_hand: str = ""
+    taken_by_hand: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:

@@ -64,8 +64,8 @@ def hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     state.counts["held"] += 1
     decide(state, intent, Verdict.HELD, code, {"until": held_until.isoformat()})
     tracked.is_waiting_to_resume = not state.gate.lacks_token
-    if tracked.taken_by_hand:
-        give_up(state, tracked, Change("CANCEL", tracked.taken_by_hand, {}))
+    if tracked.taken_by_hand is not None:
+        give_up(state, tracked, Change(*tracked.taken_by_hand, {}))
 
 
 def hold_span(state: State, intent: Intent) -> timedelta | None:
@@ -179,10 +179,14 @@ def expire_held(
 ) -> None:
     """Give up the held orders whose time is over, or all (of a strategy, or `only` one) for a
     reason `at_once`, with the closes that wait for their turn; the decision has the `code` of what
-    ended the wait.
+    ended the wait. What is on its way then, and is refused for want of a token, is not held either.
     """
-    if at_once is not None and only is None:
-        _give_up_closes(state, at_once, strategy)
+    if at_once is not None:
+        for tracked in state.pending_intents():
+            if strategy in {None, tracked.intent.strategy} and (only is None or only is tracked):
+                tracked.taken_by_hand = code, at_once
+        if only is None:
+            _give_up_closes(state, at_once, strategy)
     for tracked in held_orders(state):
         intent = tracked.intent
         is_due = at_once is not None or _is_over(state, tracked)
@@ -214,9 +218,6 @@ def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None)
     """
     reason = f"cancelled by {ask.by}{f': {ask.reason}' if ask.reason else ''}"
     expire_held(state, at_once=reason, code="CANCEL", only=only)
-    for tracked in state.pending_intents():
-        if only is None or only is tracked:
-            tracked.taken_by_hand = reason
 
 
 @dataclass(frozen=True, slots=True)

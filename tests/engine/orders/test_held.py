@@ -186,6 +186,35 @@ def test_an_entry_that_was_cancelled_on_its_way_is_not_requested_again(has_token
     assert follows(stage) == [None]
 
 
+@pytest.mark.parametrize("strategy", [None, "test"], ids=["the bot", "its strategy"])
+def test_a_sale_on_its_way_at_a_halt_is_not_requested_again_after_it(strategy: str | None) -> None:
+    stage = Stage(PATIENT, sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.request(lambda s: s.sell(100, limit=27_100))
+    intent = stage.last(PlaceOrder).intent
+    stage.send(intent)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "no more", "ann", strategy=strategy))
+
+    stage.after(1).answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    assert given_up(stage) == [("HALTED", "halted")]
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "ann", strategy=strategy))
+    stage.token()
+    stage.after(1).quote()
+
+    assert follows(stage) == [None, None]
+
+
+def test_an_order_on_its_way_at_the_halt_of_another_strategy_stays_held() -> None:
+    stage = Pair()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "no more", "ann", strategy="other"))
+
+    stage.after(1).answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+
+    assert given_up(stage) == []
+
+
 def test_a_sale_that_was_cancelled_on_its_way_stays_held_as_any_exit() -> None:
     stage = Stage(PATIENT, sellable=500)
     stage.after(1).book(report_of(stage.working(500), executed=500))
