@@ -185,13 +185,15 @@ class Standing:
 @dataclass(slots=True)
 class Checked:
     """The memory of the invariants: the number of the last intent to be sent, the executed quantity
-    of each order, when everything was checked, and the last orders to be sent.
+    of each order, when everything was checked, the last orders to be sent, and approved ones that
+    were held back and have to be ended.
     """
 
     last_number: int = 0
     executed: dict[tuple[date, str], int] = field(default_factory=dict)
     looked_at: datetime = LONG_AGO
     sent: deque[tuple[datetime, Side]] = field(default_factory=lambda: deque(maxlen=SENT_MAX))
+    held_back: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -299,6 +299,7 @@ def _take_steps(state: State) -> None:
         (state.reconciling.look_again_at, breaks.look_again),
         (state.reconciling.settled_at, accounts.look_at_settled),
         (health.reads_due(state), health.tell_reads),
+        (state.now if state.checked.held_back else None, sends.end_held_back),
     )
     due_looks = [look for at, look in looks if at is not None and at <= state.now]
     if index.held or gate_now.question or gate_now.ending:

@@ -60,9 +60,11 @@ def of_answer(state: State, event: PlaceAnswered) -> None:
 
 def of_approved(state: State, strategy: StrategyState, intent: Intent) -> None:
     """Before an approved order is commanded to be sent (I2, I9, I10, I11). An exception here holds
-    it back.
+    it back: then nobody sends it, and it is ended (`orders/sends.py`).
     """
+    state.checked.held_back.append(intent.intent_id)
     _look(state, _require_leave, state, strategy, intent)
+    state.checked.held_back.pop()
 
 
 def of_decided(state: State, commands: Sequence[Command]) -> list[Command]:

@@ -12,10 +12,17 @@ import pytest
 
 from bot.domain.entry import AttemptFinished, IntentMoved, Note, RunState
 from bot.domain.errors import INVARIANTS, Fault, InvariantBroken
-from bot.domain.message import AccountRead, AmendOrder, CancelOrder, PlaceOrder, TimePassed
+from bot.domain.message import (
+    AccountRead,
+    AmendOrder,
+    CancelOrder,
+    PlaceOrder,
+    StopRunning,
+    TimePassed,
+)
 from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import Intent, SendState, Side
-from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused
 from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import invariants
@@ -328,6 +335,24 @@ def test_a_broken_invariant_keeps_orders_back_and_lets_cancels_go():
 
     assert len(stage.all(PlaceOrder)) == 1
     assert stage.new(CancelOrder)
+
+
+def test_what_an_invariant_keeps_back_is_over_and_blocks_neither_a_flatten_nor_a_stop():
+    held = RecoveredStrategy({"HPG": (200, 4_000_000)}, 0, 0, 0, "on")
+    stage, state = staged(sellable=200, recovery=Recovery(DAY, strategies={"test": held}))
+    state.checked.last_number = 1
+
+    stage.request(lambda s: s.sell(100, limit=27_000))
+    assert (stage.all(PlaceOrder), broken(stage)) == ([], ["I2"])
+    moved = stage.last(IntentMoved)
+    assert (moved.to_state, moved.reason) == (SendState.EXPIRED_LOCAL, "engine fault")
+
+    stage.after(1).handle(OperatorActed(stage.now, Action.HALT, "out", "me", flatten=True))
+    stage.after(10).quote()
+    assert [one.intent.intent_id for one in stage.all(PlaceOrder)] == ["L-0002"]
+    stage.answer(stage.last(PlaceOrder).intent, NotSent("no connection"))
+    stage.handle(OperatorActed(stage.now, Action.STOP, "out", "me"))
+    assert len(stage.all(StopRunning)) == 1
 
 
 def test_it_is_told_once_and_looked_at_again_after_a_resume():

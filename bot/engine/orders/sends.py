@@ -146,6 +146,14 @@ def doubt(state: State, event: PlaceAnswered) -> None:
     _unknown(state, tracked, ENGINE_FAULT)
 
 
+def end_held_back(state: State) -> None:
+    """End the orders that an invariant has kept from being sent: no answer to them will come."""
+    names, state.checked.held_back = state.checked.held_back, []
+    for tracked in map(state.intents.__getitem__, names):
+        if tracked.state is SendState.READY:
+            _not_sent(state, tracked, ENGINE_FAULT)
+
+
 def _not_sent(state: State, tracked: TrackedIntent, reason: str) -> None:
     is_ready = tracked.state is SendState.READY
     move_intent(state, tracked, SendState.EXPIRED_LOCAL if is_ready else SendState.NOT_SENT, reason)
