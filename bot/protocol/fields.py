@@ -13,7 +13,8 @@ come as a JSON number or as a numeric text. How fractions are rounded is decided
 - `Number`: a Decimal, exactly as received. Written as an integer if whole, else as a fraction of
   the 15 digits of a double.
 
-What orders and prices depend on is read strictly: `Instant` needs its offset, `OrderDay` is a day
+What orders and prices depend on is read strictly: `Instant` needs its offset (`ShownInstant` also a
+local time: the market's are told in it), `OrderDay` is a day
 and nothing after it, `WholeUnixSeconds` has no fraction. Elsewhere a `Stamp` without an offset is
 Vietnam time and a day alone its midnight there, and a `Day` may be followed by a time. Enumeration
 values are texts; an unknown one is kept unchanged.
@@ -24,7 +25,7 @@ too. Source: broker open API 0.2.0-preview.3, tolerance rule.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import MINYEAR, UTC, date, datetime, time
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, TypeVar
@@ -236,6 +237,15 @@ def _instant(value: object) -> datetime:
     return _utc(instant)
 
 
+def _shown(instant: datetime) -> datetime:
+    """Return an instant that has a local time, as everything is told in that."""
+    try:
+        instant.astimezone(EXCHANGE_TZ)
+    except OverflowError:
+        raise ValueError("an instant out of range") from None
+    return instant
+
+
 def _day(value: object) -> date:
     return date.fromisoformat(_text(value)[:_DAY_CHARACTERS])
 
@@ -259,6 +269,7 @@ def _unix_ms(ms: int) -> datetime:
 _StampWriter: Final = PlainSerializer(local_text, when_used="unless-none")
 
 Instant = Annotated[datetime, BeforeValidator(_instant)]
+ShownInstant = Annotated[datetime, BeforeValidator(lambda value: _shown(_instant(value)))]
 Stamp = Annotated[datetime, BeforeValidator(_stamp), _StampWriter]
 StampOrNone = Annotated[datetime | None, BeforeValidator(_or_none(_stamp)), _StampWriter]
 OrderDay = Annotated[date, BeforeValidator(lambda value: date.fromisoformat(_named(value)))]
@@ -289,14 +300,17 @@ UnixMs = Annotated[
 def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
     """Return the instant of a row in UTC, from its date and time or from its stamp.
 
-    Both are Vietnam time without an offset. None if unreadable: a row is useful without its time.
+    Both are Vietnam time without an offset. None if unreadable, or of the year 1, as many a writer
+    puts a time that it does not have: a row is useful without its time.
     """
     try:
         if day is not None and clock:
-            return _utc(datetime.combine(day, time.fromisoformat(clock)))
-        return _utc(datetime.fromisoformat(stamp))
+            found = _shown(_utc(datetime.combine(day, time.fromisoformat(clock))))
+        else:
+            found = _shown(_utc(datetime.fromisoformat(stamp)))
     except ValueError:
         return None
+    return None if found.year == MINYEAR else found
 
 
 # --------------------------------------------------------------------------------------- objects

@@ -9,7 +9,7 @@ return None and the models decide.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import MAXYEAR, UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
@@ -20,10 +20,10 @@ from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol.envelope import LEVELS_MAX, Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
-    Instant,
     NotNegative,
     Positive,
     PriceOrNone,
+    ShownInstant,
     Symbol,
     Wire,
     Word,
@@ -57,7 +57,7 @@ class _Quote(Wire):
     high: PriceOrNone = None
     low: PriceOrNone = None
     volume: NotNegative = 0
-    updated_at: Instant | None = None
+    updated_at: ShownInstant | None = None
 
 
 class _Level(Wire):
@@ -71,7 +71,7 @@ class _Depth(Wire):
     symbol: Symbol
     bids: list[_Level]
     asks: list[_Level]
-    updated_at: Instant | None = None
+    updated_at: ShownInstant | None = None
 
 
 def decode_quote(payload: Payload) -> Quote:
@@ -117,6 +117,8 @@ def _utc_or_none(stated: object) -> datetime | None:
         return None
     try:
         instant = datetime.fromisoformat(stated)
+        if instant.year == MAXYEAR:
+            return None  # it may have no local time: the model looks
         return instant.astimezone(UTC) if instant.tzinfo else None
     except (ValueError, OverflowError):
         return None

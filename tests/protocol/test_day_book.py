@@ -191,7 +191,15 @@ def test_a_row_is_worth_having_without_its_time(text):
     assert (row.placed_at, row.order_id) == (None, "ORD700001")
 
 
-@pytest.mark.parametrize("stamp", ["0001-01-01T00:00:00", "9999-12-31T23:59:59-10:00"])
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "0001-01-01T00:00:00",
+        "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-10:00",
+        "9999-12-31T23:59:59Z",
+    ],
+)
 def test_a_time_that_no_clock_shows_does_not_spoil_the_row(stamp):
     day = stamp[:10]
 

@@ -87,6 +87,7 @@ def test_a_price_that_is_no_whole_vnd_is_malformed(price):
         ("updated_at", "2026-05-27T14:30:15"),
         ("updated_at", "yesterday"),
         ("updated_at", "0001-01-01T00:00:00+14:00"),
+        ("updated_at", "9999-12-31T23:59:59Z"),
     ],
 )
 def test_a_field_that_cannot_be_used_is_malformed(field, value):
@@ -128,6 +129,19 @@ def test_levels_without_a_price_are_left_out():
 def test_a_depth_that_cannot_be_read_is_malformed(bids):
     with pytest.raises(MalformedAnswer, match="bids"):
         decode_depth(payload({"symbol": "HPG", "bids": bids, "asks": []}))
+
+
+def test_a_depth_of_a_time_that_no_local_clock_shows_is_malformed():
+    with pytest.raises(MalformedAnswer, match="updated_at"):
+        decode_depth(
+            payload({"symbol": "HPG", "bids": [], "asks": [], "updated_at": "9999-12-31T23:59:59Z"})
+        )
+
+
+def test_the_last_second_that_a_local_clock_shows_is_read():
+    stamp = "9999-12-31T23:59:59+07:00"
+
+    assert decode_quote(payload({**LEAST, "updated_at": stamp})).updated_at is not None
 
 
 def test_a_depth_is_written_best_first():
