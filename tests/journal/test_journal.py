@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from bot.domain.entry import Entry, Note
 from bot.domain.order import SendState
 from bot.journal.database import tables
-from bot.journal.database.encoding import link
+from bot.journal.database.encoding import WHOLE_MAX, link
 from bot.journal.database.engines import reading_engine
 from bot.journal.errors import Contradicted, JournalError, NeedsMigration, Unreachable, UnusableUrl
 from bot.journal.journal import Journal
@@ -62,6 +62,20 @@ async def test_one_bad_entry_takes_the_whole_transaction_back(
     assert count(db_url, tables.decisions) == 0
     await journal.write([Story().decision])
     assert [row["seq"] for row in rows(db_url, tables.decisions)] == [1]
+
+
+async def test_a_number_that_no_database_holds_is_stored_as_the_largest(
+    journal: Journal, db_url: str
+) -> None:
+    decision = but(Story().decision, quantity=10**30, price=-(10**30))
+    order = but(Story().accepted, price=10**30)
+
+    await journal.write([decision, Story().recorded, order])
+
+    [stored], [row] = rows(db_url, tables.decisions), rows(db_url, tables.orders)
+    assert (stored["quantity"], stored["price"]) == (WHOLE_MAX, -WHOLE_MAX)
+    assert row["price"] == WHOLE_MAX
+    assert verify(db_url).is_whole
 
 
 async def test_entries_are_numbered_in_one_row_over_all_tables(

@@ -1,7 +1,8 @@
 """Encodes and decodes values: one plain form, equal on both databases, which is also hashed.
 
 Anything the broker sent can be stored: characters that a database's text cannot hold (NUL, a lone
-surrogate) are replaced, and a number that JSON lacks (NaN) becomes its name.
+surrogate) are replaced, a number that JSON lacks (NaN) becomes its name, and one of more than 64
+bits in a column of its own the largest that fits.
 """
 
 import json
@@ -27,6 +28,8 @@ Json = int | float | str | bool | None | list["Json"] | dict[str, "Json"]
 
 T = TypeVar("T")
 
+WHOLE_MAX: Final = 2**63 - 1
+"""The largest number that a column holds."""
 INSTANTS_MAX: Final = 64
 """How many instants are remembered as they are written."""
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -60,18 +63,24 @@ def _plain_text(text: str) -> str:
     return text if text.isascii() and "\x00" not in text else _storable(text)
 
 
+def _plain_whole(number: int) -> int:
+    if -WHOLE_MAX - 1 <= number <= WHOLE_MAX:
+        return number
+    return WHOLE_MAX if number > 0 else -WHOLE_MAX
+
+
 def _plain_of_another(value: object) -> Plain:
     """Handle types without an entry of their own: enum members, subclasses, collections."""
     if isinstance(value, str):
         return _plain_text(str(value))
     if isinstance(value, int):
-        return int(value)
+        return _plain_whole(int(value))
     if isinstance(value, datetime):
         return instant_text(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, timedelta):
-        return value // _MICROSECOND
+        return _plain_whole(value // _MICROSECOND)
     return json_text(value)
 
 
@@ -142,10 +151,10 @@ _FIGURES: Final = frozenset({int, float, str, bool, NoneType})
 _PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
     NoneType: lambda _: None,
     str: _plain_text,
-    int: lambda number: number,
+    int: _plain_whole,
     datetime: instant_text,
     date: date.isoformat,
-    timedelta: lambda span: span // _MICROSECOND,
+    timedelta: lambda span: _plain_whole(span // _MICROSECOND),
     dict: _plain_mapping,
     tuple: _plain_tuple,
 }

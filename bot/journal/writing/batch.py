@@ -23,7 +23,7 @@ from bot.domain.entry import (
 )
 from bot.domain.order import SEND_MOVES, SendState
 from bot.journal.database import tables
-from bot.journal.database.encoding import Plain, plain, summed
+from bot.journal.database.encoding import WHOLE_MAX, Plain, plain, summed
 from bot.journal.database.statements import given
 from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import Contradicted, LeaseLost
@@ -221,6 +221,8 @@ class Batch:
         intent = self.find_intent(attempt.intent_id)
         if intent is None:
             return f"intent {attempt.intent_id} is not in the journal"
+        if WHOLE_MAX in {intent["quantity"], intent["limit_price"]}:  # its row does not explain it
+            return f"intent {attempt.intent_id} has a number that no database holds"
         if self._memory.against is None:
             self._memory.against = Against(self.connection.rows)
         return self._memory.against.reason_against(send, intent, self.connection.rows)

@@ -324,6 +324,7 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
             seen = {"its_order": entry.order_id, "its_source": entry.source}
             return _SEEN, {"at": instant_text(entry.at), **seen}
         case OrderUpdated():
+            executed = plain(entry.executed_quantity)
             return _UPDATED, {
                 "its_order": entry.order_id,
                 "its_account": entry.account,
@@ -331,8 +332,8 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
                 "at": instant_text(entry.at),
                 "same_at": instant_text(entry.at),
                 "its_state": str(entry.state),
-                "its_executed": entry.executed_quantity,
-                "executed_at_least": entry.executed_quantity,
+                "its_executed": executed,
+                "executed_at_least": executed,
             }
         case IntentMoved() | Transition():
             row = rows.move_row(entry) if isinstance(entry, IntentMoved) else rows.row_of(entry)

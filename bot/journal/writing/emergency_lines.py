@@ -30,7 +30,7 @@ from bot.domain.entry import (
     Transition,
 )
 from bot.journal.database import tables
-from bot.journal.database.encoding import Plain, made, plain
+from bot.journal.database.encoding import WHOLE_MAX, Plain, made, plain
 from bot.journal.writing import rows
 
 KINDS: Final[dict[str, type[Entry]]] = {
@@ -56,8 +56,6 @@ WORDS: Final[Mapping[tuple[type[Entry], str], Sequence[str]]] = {
     (StrategySwitched, "state"): tables.STRATEGY_STATES,
 }
 """The texts of which a table takes only some; all others of that kind have an enum of their own."""
-WHOLE_MAX: Final = 2**63 - 1
-"""The largest number that a column holds."""
 
 
 def line_of(entries: Sequence[Entry]) -> str:

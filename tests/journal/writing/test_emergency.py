@@ -372,6 +372,18 @@ async def test_an_order_that_is_to_be_cancelled_still_is_after_a_kill_without_th
     assert recovery.cancels == {story.local_id: "by hand"}
 
 
+async def test_a_number_that_no_database_holds_is_taken_over_once(
+    journal: Journal, tmp_path: Path
+) -> None:
+    story = Story()
+    await journal.write([story.recorded])
+
+    order = but(story.accepted, executed_quantity=10**30)
+
+    assert await taken_over(journal, tmp_path, order) == [1, 0]
+    assert [await journal.take_over([order]) for _ in range(2)] == [0, 0]
+
+
 async def test_an_intent_that_has_moved_on_is_not_moved_back(journal: Journal) -> None:
     story = Story()
     said, sent, answered = story.placed()

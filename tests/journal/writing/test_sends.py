@@ -222,6 +222,17 @@ async def test_a_halt_written_with_a_send_stops_it_and_is_stored(
     assert "halted (all)" in str(await begin(journal, story))
 
 
+async def test_an_order_with_a_number_that_no_database_holds_is_not_sent(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story(quantity=10**30)
+
+    [reason] = await journal.write([story.recorded], [send_of(story)])
+
+    assert reason == "intent L-0003 has a number that no database holds"
+    assert attempts(db_url) == 0
+
+
 async def test_of_two_twins_sent_together_the_first_leaves(journal: Journal, db_url: str) -> None:
     first, twin, other = Story(1), Story(2), Story(4, price=27_100)
     recorded = [first.recorded, twin.recorded, other.recorded]
