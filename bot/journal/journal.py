@@ -107,9 +107,11 @@ class Journal:
         """Whether the database has not answered the last work, or some is waiting for it now."""
         return self._thread.is_away()
 
-    async def beat(self) -> None:
-        """Renew the lease if another could take it. Raises what `write` raises."""
-        await self._thread.do(self._store.beat)
+    async def beat(self) -> bool:
+        """Renew the lease if another could take it; return whether its lock is still held. Raises
+        what `write` raises.
+        """
+        return await self._thread.do(self._store.beat)
 
     def is_lease_doubtful(self) -> bool:
         """Whether another may have the lease, and write, by now."""

@@ -30,7 +30,8 @@ holder has used up its nonce by then.
 
 A free lock is taken at once, as by any start: its holder has ended, or the server has ended its
 connection. If the holder is still alive, it finds the new epoch within BEAT_S and ends; what it had
-stored but not sent is a lost order for the new holder, as after a kill.
+stored but not sent is a lost order for the new holder, as after a kill. If nobody took the lock
+first, its holder misses it within BEAT_S and takes it again.
 
 From a stall to the takeover it takes at most LEASE_LIFE_S and two checks, so the new holder sends
 within 25 s of it.
@@ -40,6 +41,7 @@ import math
 import os
 import socket
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -77,6 +79,10 @@ LEASE_LIFE_S: Final = 20.0
 """How long it holds without renewal: longer than a signed order may still be sent."""
 LET_GO_S: Final = 0.25
 """How long a PostgreSQL server may take to release the lock after its connection was closed."""
+_NEVER_IDLE: Final = sa.text(
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+)
+"""Nothing is asked on the lock's connection. PostgreSQL knows this limit from version 14 on."""
 _TRIES: Final = 5
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
@@ -89,12 +95,38 @@ RENEW: Final = lease.update().where(lease.c.name == NAME).values(until_ms=UNTIL_
 """For a transaction that has found its own epoch."""
 
 
-@dataclass(frozen=True, slots=True)
 class Lease:
     """The right to write, until `release` is called or the process ends."""
 
-    epoch: int
-    release: Callable[[], None]
+    def __init__(self, url: str, epoch: int, let_go: Callable[[], None]) -> None:
+        self.epoch = epoch
+        self._url = url
+        self._let_go: Callable[[], None] | None = let_go
+        self._turn = threading.Lock()
+
+    def release(self) -> None:
+        """Let others take it."""
+        self._swap(None)
+
+    def lock_again(self) -> None:
+        """Take the lock that PostgreSQL has dropped with its connection, unless released meanwhile.
+        It gives no right: whether the lease is still ours is told by its epoch.
+
+        Raises LeaseHeld if another has the lock, and Unreachable.
+        """
+        let_go = _lock_database(self._url)
+        if not self._swap(let_go):
+            let_go()
+
+    def _swap(self, new: Callable[[], None] | None) -> bool:
+        """Let go of the lock for a new one, or for good; False if that was done before."""
+        with self._turn:
+            let_go = self._let_go
+            if let_go is None:
+                return False
+            self._let_go = new
+        let_go()
+        return True
 
 
 def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
@@ -115,7 +147,7 @@ def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
             taken = held_by(holder, is_renewed=not is_sqlite(url))
             connection.execute(lease.update().where(mine).values(epoch=before + 1, **taken))
         undo.pop_all()
-    return Lease(before + 1, let_go)
+    return Lease(url, before + 1, let_go)
 
 
 def rows_of(key: int) -> str:
@@ -195,9 +227,15 @@ def _lock_file(url: str) -> Callable[[], None]:
     return connection.close
 
 
+def _lock_connection(url: str) -> sa.Connection:
+    connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
+    connection.execute(_NEVER_IDLE)
+    return connection
+
+
 def _lock_database(url: str) -> Callable[[], None]:
     with database_errors(url):
-        connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection = _lock_connection(url)
         ours, tries = sa.select(sa.func.pg_try_advisory_lock(LOCK)), _TRIES
         while not (is_ours := connection.execute(ours).scalar_one()) and tries:
             sleep(LET_GO_S / _TRIES)
@@ -324,7 +362,7 @@ def _locked(url: str, epoch: int) -> Lease:
     once it dies, a `bot run` elsewhere is not refused.
     """
     with database_errors(url):
-        connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection = _lock_connection(url)
         try:
             connection.execute(_TERMINATE)
             connection.execute(sa.text(f"SET lock_timeout = '{LOCK_WAIT_S}s'"))
@@ -333,4 +371,4 @@ def _locked(url: str, epoch: int) -> Lease:
             if getattr(error.orig, "sqlstate", None) not in {NO_RIGHT, _TIMED_OUT}:
                 connection.close()
                 raise
-    return Lease(epoch, connection.close)
+    return Lease(url, epoch, connection.close)

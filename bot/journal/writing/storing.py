@@ -27,7 +27,16 @@ from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
 from bot.journal.writing.batch import COUNTER, Batch, Head, Memory, lock_heads
 from bot.journal.writing.heads import HeadsKeeper, plain_heads
-from bot.journal.writing.lease import BEAT_S, LEASE_LIFE_S, NAME, RENEW, WATCH, count_of, holder_in
+from bot.journal.writing.lease import (
+    BEAT_S,
+    LEASE_LIFE_S,
+    LOCK,
+    NAME,
+    RENEW,
+    WATCH,
+    count_of,
+    holder_in,
+)
 from bot.journal.writing.sends import Send
 
 SETTLE_TRIES: Final = 3
@@ -45,7 +54,7 @@ _LEFT: Final = (
 _HOLDER: Final = sa.select(tables.lease.c.pid, tables.lease.c.host, tables.lease.c.since).where(
     tables.lease.c.name == NAME
 )
-_WATCHERS: Final = count_of(WATCH)
+_LOCKS: Final = sa.select(count_of(WATCH).scalar_subquery(), count_of(LOCK).scalar_subquery())
 _LAST_RUN: Final = sa.select(sa.func.max(tables.runs.c.run_id))
 
 T = TypeVar("T")
@@ -171,16 +180,19 @@ class Store:
         self._show()
         return done
 
-    def beat(self) -> None:
-        """Renew the lease unless that was just done, and check whether somebody waits for it."""
+    def beat(self) -> bool:
+        """Renew the lease unless that was just done, and check whether somebody waits for it.
+        Return whether its lock is still held.
+        """
         if not self._is_renewed:
-            return
+            return True
 
-        def look(batch: Batch) -> bool:
-            [[watchers]] = batch.connection.rows(_WATCHERS, {})
-            return bool(watchers)
+        def look(batch: Batch) -> tuple[bool, bool]:
+            [[watchers, holders]] = batch.connection.rows(_LOCKS, {})
+            return bool(watchers), bool(holders)
 
-        self._is_watched = self.change(look)
+        self._is_watched, is_locked = self.change(look)
+        return is_locked
 
     def is_doubtful(self) -> bool:
         """Whether another may have the lease by now: somebody waits for it, and we could not renew

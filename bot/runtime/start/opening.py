@@ -65,7 +65,8 @@ from bot.runtime.worlds.environment import (
 LOOK_S: Final = 1.0
 """How often a standby checks the lease: one short query."""
 LOOK_MAX_S: Final = 8.0
-"""How long a check may take; the driver gives up on a connection after 5."""
+"""How long a check may take, or taking the lock again; the driver gives up on a connection after 5.
+"""
 HUNG_S: Final = 0.5
 """How long the end of a run waits for a database that does not answer."""
 CLOSE_S: Final = 3.0
@@ -305,7 +306,7 @@ async def open_journal(
 
     stack.push_async_callback(close)
     await answer(url, in_time(partial(require_unmixed, url, loaded.settings.mode)))
-    beating = asyncio.create_task(supervisor.guard(keep_lease(journal, url, lose)))
+    beating = asyncio.create_task(supervisor.guard(keep_lease(journal, lease, url, lose)))
     stack.callback(beating.cancel)
     if state == "new":
         damage = forgotten(url, loaded.state_dir)
@@ -315,16 +316,21 @@ async def open_journal(
     return Opened(journal, lease.epoch, damage)
 
 
-async def keep_lease(journal: Journal, url: str, lose: Callable[[str], None]) -> None:
-    """Renew the lease for ever if it can expire; `lose` is called with the reason if that fails.
+async def keep_lease(journal: Journal, lease: Lease, url: str, lose: Callable[[str], None]) -> None:
+    """Renew the lease for ever if it can expire, and take its lock again if that is gone; `lose` is
+    called with the reason if the lease can't be renewed.
 
     Raises LeaseLost.
     """
     while not is_sqlite(url):
         try:
-            await journal.beat()
+            is_locked = await journal.beat()
         except Unreachable as error:
             lose(f"the journal can't be written: {error}")
+        else:
+            if not is_locked:  # what fails is tried again, and who has it tells the next beat
+                with suppress(Unreachable, LeaseHeld, OSError):
+                    await in_time(lease.lock_again, LOOK_MAX_S)
         await asyncio.sleep(BEAT_S)
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from bot.journal.database.engines import one_transaction
 from bot.journal.errors import Holder, LeaseHeld, LeaseLost, NeedsMigration, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.lease import (
+    _TERMINATE,
     BEAT_S,
     GRACE_S,
     LEASE_LIFE_S,
@@ -285,6 +287,69 @@ async def test_a_beat_renews_the_lease_and_a_lost_one_is_not_renewed(postgres_ur
     assert after.until_ms is not None
     assert after.until_ms >= before.until_ms
     assert not journal.is_lease_doubtful()
+
+
+def end_lock(url: str) -> None:
+    """End the connection that holds the lock, as a server or an administrator may."""
+    with one_transaction(url) as connection:
+        connection.execute(_TERMINATE)
+
+
+@pytest.mark.postgres
+async def test_a_lock_that_the_server_has_dropped_is_missed_and_taken_again(
+    postgres_url: str,
+) -> None:
+    lease, watch = acquire(postgres_url, FIRST), Watch(postgres_url)
+    journal = Journal.open(postgres_url, epoch=lease.epoch)
+    had_it = await journal.beat()
+    end_lock(postgres_url)
+    look_until_free(watch)
+
+    has_it = await journal.beat()
+    lease.lock_again()
+
+    with pytest.raises(LeaseHeld, match="pid 4711"):
+        acquire(postgres_url, SECOND)
+    assert (had_it, has_it, await journal.beat()) == (True, False, True)
+    await journal.close()
+    lease.release()
+    look_until_free(watch)
+    lease.lock_again()  # the run has ended meanwhile
+    assert look_until_free(watch).epoch == 1
+    watch.close()
+
+
+@pytest.mark.postgres
+async def test_a_dropped_lock_that_another_has_taken_is_left_to_it(postgres_url: str) -> None:
+    lease = acquire(postgres_url, FIRST)
+    journal = Journal.open(postgres_url, epoch=lease.epoch)
+    end_lock(postgres_url)
+    mine = acquire(postgres_url, SECOND)
+
+    with pytest.raises(LeaseHeld, match="pid 4712"):
+        lease.lock_again()
+    with pytest.raises(LeaseLost):
+        await journal.beat()
+
+    await journal.close()
+    lease.release()
+    mine.release()
+
+
+@pytest.mark.postgres
+def test_no_time_limit_of_the_server_for_what_is_idle_ends_the_lock(own_postgres_url: str) -> None:
+    name = sa.make_url(own_postgres_url).database
+    with one_transaction(own_postgres_url) as connection:
+        if int(connection.scalar(sa.text("SHOW server_version_num")) or 0) < 140_000:
+            pytest.skip("this server knows no such limit")
+        connection.execute(sa.text(f"ALTER DATABASE {name} SET idle_session_timeout = '20ms'"))
+    lease = acquire(own_postgres_url, FIRST)
+
+    sleep(0.1)
+
+    with pytest.raises(LeaseHeld, match="pid 4711"):
+        acquire(own_postgres_url, SECOND)
+    lease.release()
 
 
 async def test_a_journal_in_a_file_has_no_lease_that_runs_out(sqlite_url: str) -> None:

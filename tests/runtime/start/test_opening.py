@@ -8,8 +8,10 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
+from bot.journal.errors import LeaseHeld, LeaseLost
 from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
-from bot.runtime.start.opening import begin_state, forgotten
+from bot.runtime.start import opening
+from bot.runtime.start.opening import begin_state, forgotten, keep_lease
 from tests.engine.stage import START
 from tests.story import once, write_project
 
@@ -55,3 +57,33 @@ def test_who_begins_anew_is_told_every_file_that_names_the_lost_journal(
 
     assert f"to begin anew move {named} away too" in told
     assert forgotten(url, tmp_path) == ()
+
+
+class Lock:
+    """A lease's lock that is dropped once, and is another's at the first try to take it again."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self._beats = iter((True, False, False, True))
+
+    async def beat(self) -> bool:
+        if (is_locked := next(self._beats, None)) is None:
+            raise LeaseLost(stored=2, ours=1)
+        return is_locked
+
+    def lock_again(self) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            raise LeaseHeld(None)
+
+
+async def test_a_lock_that_is_gone_is_taken_again_and_the_lease_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "BEAT_S", 0)
+    lock, lost = Lock(), list[str]()
+
+    with pytest.raises(LeaseLost):
+        await keep_lease(lock, lock, URL, lost.append)  # type: ignore[arg-type]
+
+    assert (lock.tries, lost) == (2, [])
