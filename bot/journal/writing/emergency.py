@@ -275,7 +275,16 @@ _DECIDED: Final = sa.select(_DECISIONS.c.seq).where(
     _DECISIONS.c.code == given("its_code"),
     _DECISIONS.c.request_id.is_not_distinct_from(given("its_request")),
 )
-_FILLED: Final = sa.select(_FILLS.c.seq).where(_FILLS.c.fill_id == given("fill"))
+_FILLED: Final = sa.select(_FILLS.c.seq).where(
+    sa.or_(
+        _FILLS.c.fill_id == given("fill"),
+        # Another bot may have counted the same shares in other portions, under other numbers.
+        sa.and_(
+            _FILLS.c.intent_id == given("its_intent"),
+            _FILLS.c.order_executed > given("executed_before"),
+        ),
+    )
+)
 _SEEN: Final = sa.select(_RESULTS.c.seq).where(
     _RESULTS.c.at == given("at"),
     _RESULTS.c.order_id == given("its_order"),
@@ -319,7 +328,9 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
             decided = {"its_code": entry.code, "its_request": entry.request_id}
             return _DECIDED, {"at": instant_text(entry.at), **decided}
         case Fill():
-            return _FILLED, {"fill": entry.fill_id}
+            before = plain(entry.order_executed - entry.quantity)
+            its = {"its_intent": entry.intent_id, "executed_before": before}
+            return _FILLED, {"fill": entry.fill_id, **its}
         case OrderResultSeen():
             seen = {"its_order": entry.order_id, "its_source": entry.source}
             return _SEEN, {"at": instant_text(entry.at), **seen}

@@ -46,6 +46,14 @@ async def taken_over(journal: Journal, folder: Path, *entries: Entry) -> list[in
     return [await journal.take_over(kept) for _ in range(2)]
 
 
+def filled(story: Story, fill_id: str, before: int, executed: int) -> list[Entry]:
+    """What is written once an order of which `before` had traded has traded `executed`."""
+    *moved, fill = story.filled(executed, position=executed)
+    new = executed - before
+    parts = {"quantity": new, "amount": new * story.price, "fee": 0, "order_executed": executed}
+    return [*moved, but(fill, fill_id=fill_id, **parts)]
+
+
 def file_in(folder: Path) -> Path:
     return folder / emergency.FILE
 
@@ -344,6 +352,38 @@ async def test_a_fill_comes_with_its_order_also_when_the_clock_ran_ahead_before(
     recovery = await journal.recover(story.trading_date)
     assert (counts, older) == ([3, 0], 0)
     assert [row.executed_quantity for row in recovery.orders] == [200]
+    assert verify(db_url).is_whole
+
+
+async def test_shares_that_another_bot_has_counted_since_are_not_counted_again(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    first, second = filled(story, "F-0003", 0, 100), filled(story, "F-0004", 100, 200)
+    await journal.write([but(each, at=after(120)) for each in filled(story, "F-0003", 0, 200)])
+
+    counts = [await journal.take_over([*first, *second]) for _ in range(2)]
+
+    recovery = await journal.recover(story.trading_date)
+    assert [fill.quantity for _, fill in recovery.recent_fills] == [200]
+    assert counts[1] == 0
+    assert verify(db_url).is_whole
+
+
+async def test_a_fill_that_goes_on_from_what_is_stored_is_counted(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story()
+    for entries in (*story.placed(), filled(story, "F-0003", 0, 100)):
+        await journal.write(entries)
+
+    counts = [await journal.take_over(filled(story, "F-0004", 100, 200)) for _ in range(2)]
+
+    recovery = await journal.recover(story.trading_date)
+    assert [fill.quantity for _, fill in recovery.recent_fills] == [100, 100]
+    assert counts[1] == 0
     assert verify(db_url).is_whole
 
 
