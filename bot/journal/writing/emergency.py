@@ -18,7 +18,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -228,9 +228,17 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
             continue
         if asked is _CHANGED and begins_again(batch.connection.rows, values):
             continue
-        batch.store([entry])
+        batch.store([_numbered(batch, entry) if isinstance(entry, Fill) else entry])
         count += 1
     return count
+
+
+def _numbered(batch: Batch, fill: Fill) -> Fill:
+    """Return a fill under a number of its own: another bot may have given its to another."""
+    if not batch.connection.rows(_NUMBERED, {"fill": fill.fill_id}):
+        return fill
+    [[last]] = batch.connection.rows(_LAST_NUMBER, {})
+    return replace(fill, fill_id=f"F-{int(str(last).removeprefix('F-')) + 1:04}")
 
 
 def _has_its_intent(batch: Batch, entry: Entry) -> bool:
@@ -275,15 +283,15 @@ _DECIDED: Final = sa.select(_DECISIONS.c.seq).where(
     _DECISIONS.c.code == given("its_code"),
     _DECISIONS.c.request_id.is_not_distinct_from(given("its_request")),
 )
+# Another bot may have counted the same shares in other portions, and under other numbers.
 _FILLED: Final = sa.select(_FILLS.c.seq).where(
-    sa.or_(
-        _FILLS.c.fill_id == given("fill"),
-        # Another bot may have counted the same shares in other portions, under other numbers.
-        sa.and_(
-            _FILLS.c.intent_id == given("its_intent"),
-            _FILLS.c.order_executed > given("executed_before"),
-        ),
-    )
+    _FILLS.c.intent_id == given("its_intent"), _FILLS.c.order_executed > given("executed_before")
+)
+_NUMBERED: Final = sa.select(_FILLS.c.seq).where(_FILLS.c.fill_id == given("fill"))
+_LAST_NUMBER: Final = (
+    sa.select(_FILLS.c.fill_id)
+    .order_by(sa.func.length(_FILLS.c.fill_id).desc(), _FILLS.c.fill_id.desc())
+    .limit(1)
 )
 _SEEN: Final = sa.select(_RESULTS.c.seq).where(
     _RESULTS.c.at == given("at"),
@@ -329,8 +337,7 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
             return _DECIDED, {"at": instant_text(entry.at), **decided}
         case Fill():
             before = plain(entry.order_executed - entry.quantity)
-            its = {"its_intent": entry.intent_id, "executed_before": before}
-            return _FILLED, {"fill": entry.fill_id, **its}
+            return _FILLED, {"its_intent": entry.intent_id, "executed_before": before}
         case OrderResultSeen():
             seen = {"its_order": entry.order_id, "its_source": entry.source}
             return _SEEN, {"at": instant_text(entry.at), **seen}

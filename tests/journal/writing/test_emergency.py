@@ -372,6 +372,26 @@ async def test_shares_that_another_bot_has_counted_since_are_not_counted_again(
     assert verify(db_url).is_whole
 
 
+async def test_a_fill_whose_number_another_bot_has_given_to_another_order_is_counted(
+    journal: Journal, db_url: str
+) -> None:
+    story, other = Story(), Story(9)
+    for each in (story, other):
+        for entries in each.placed():
+            await journal.write(entries)
+    await journal.write(filled(other, "F-0003", 0, 100))
+
+    for _ in range(2):
+        await journal.take_over(filled(story, "F-0003", 0, 200))
+
+    recovery = await journal.recover(story.trading_date)
+    assert [(fill.fill_id, fill.quantity) for _, fill in recovery.recent_fills] == [
+        ("F-0003", 100),
+        ("F-0004", 200),
+    ]
+    assert verify(db_url).is_whole
+
+
 async def test_a_fill_that_goes_on_from_what_is_stored_is_counted(
     journal: Journal, db_url: str
 ) -> None:
