@@ -372,6 +372,21 @@ async def test_shares_that_another_bot_has_counted_since_are_not_counted_again(
     assert verify(db_url).is_whole
 
 
+async def test_an_order_does_not_go_back_to_before_what_another_bot_has_seen_of_it(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story()
+    for entries in (*story.placed(), filled(story, "F-0003", 0, 200)):
+        await journal.write(entries)
+
+    # read a moment later, or by a clock that is ahead, and of before
+    await journal.take_over([but(each, at=after(95)) for each in filled(story, "F-0003", 0, 100)])
+
+    recovery = await journal.recover(story.trading_date)
+    assert [row.executed_quantity for row in recovery.orders] == [200]
+    assert verify(db_url).is_whole
+
+
 async def test_a_fill_whose_number_another_bot_has_given_to_another_order_is_counted(
     journal: Journal, db_url: str
 ) -> None:
