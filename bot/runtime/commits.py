@@ -25,7 +25,8 @@ from bot.domain.local_time import clock_of
 from bot.domain.message import JournalHealthChanged
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.writing.emergency import EmergencyJournal, must_survive
+from bot.journal.writing.emergency import EmergencyJournal
+from bot.journal.writing.emergency_lines import must_survive
 from bot.journal.writing.lease import LEASE_LIFE_S
 from bot.journal.writing.sends import Send
 from bot.journal.writing.thread import in_time

@@ -25,7 +25,6 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from bot.domain.entry import (
-    EXPLAINED,
     FLATTEN_NOTE,
     AttemptFinished,
     AttemptStarted,
@@ -39,14 +38,13 @@ from bot.domain.entry import (
     StateChanged,
     StrategySwitched,
     Transition,
-    Verdict,
 )
 from bot.journal.database import tables
 from bot.journal.database.encoding import Plain, instant_text, plain
 from bot.journal.database.statements import given
 from bot.journal.writing import rows
-from bot.journal.writing.batch import POLLS, Batch
-from bot.journal.writing.emergency_lines import KINDS, entries_of, line_of
+from bot.journal.writing.batch import Batch
+from bot.journal.writing.emergency_lines import entries_of, line_of, must_survive
 from bot.journal.writing.sends import begins_again
 
 FILE: Final = "emergency.jsonl"
@@ -65,22 +63,6 @@ TURN_S: Final = 1.0
 none of it begins after its caller has given up.
 """
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def must_survive(entry: Entry) -> bool:
-    """Return whether an entry is stored here: of KINDS, but not a polled row, which can be read
-    again, nor that an account's figures count, which are not here; of decisions only that an order
-    is to be cancelled, and of notes only those on a flatten and on breaks.
-    """
-    if isinstance(entry, StateChanged) and entry.scope.startswith(tables.BASE):
-        return False
-    if isinstance(entry, Decision):
-        return (entry.code, entry.verdict) == ("CANCEL", Verdict.PASSED)
-    if isinstance(entry, Note):
-        is_of_break = entry.numbers.get("alert") == "BREAK" or EXPLAINED in entry.numbers
-        return entry.kind == FLATTEN_NOTE or is_of_break
-    is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
-    return type(entry).__name__ in KINDS and not is_poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +210,8 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
             continue
         if asked is _CHANGED and begins_again(batch.connection.rows, values):
             continue
+        if isinstance(entry, OrderUpdated | Fill) and not _is_reached(batch, entry, entries):
+            continue
         batch.store([_numbered(batch, entry) if isinstance(entry, Fill) else entry])
         count += 1
     return count
@@ -239,6 +223,22 @@ def _numbered(batch: Batch, fill: Fill) -> Fill:
         return fill
     [[last]] = batch.connection.rows(_LAST_NUMBER, {})
     return replace(fill, fill_id=f"F-{int(str(last).removeprefix('F-')) + 1:04}")
+
+
+def _is_reached(batch: Batch, entry: OrderUpdated | Fill, entries: Sequence[Entry]) -> bool:
+    """Return whether the fills stored and kept add up to what an order of ours has executed then:
+    else a row would hide the rest for good, which the broker's next one shows.
+    """
+    if entry.intent_id is None:
+        return True
+    [[executed]] = batch.connection.rows(_EXECUTED, {"its_intent": entry.intent_id})
+    counted = int(executed or 0)
+    for fill in entries:
+        if isinstance(fill, Fill) and fill.intent_id == entry.intent_id:
+            begins = fill.order_executed - fill.quantity
+            counted = fill.order_executed if begins == counted else counted
+    wanted = entry.order_executed if isinstance(entry, Fill) else entry.executed_quantity
+    return wanted <= counted
 
 
 def _has_its_intent(batch: Batch, entry: Entry) -> bool:
@@ -286,6 +286,9 @@ _DECIDED: Final = sa.select(_DECISIONS.c.seq).where(
 # Another bot may have counted the same shares in other portions, and under other numbers.
 _FILLED: Final = sa.select(_FILLS.c.seq).where(
     _FILLS.c.intent_id == given("its_intent"), _FILLS.c.order_executed > given("executed_before")
+)
+_EXECUTED: Final = sa.select(sa.func.max(_FILLS.c.order_executed)).where(
+    _FILLS.c.intent_id == given("its_intent")
 )
 _NUMBERED: Final = sa.select(_FILLS.c.seq).where(_FILLS.c.fill_id == given("fill"))
 _LAST_NUMBER: Final = (

@@ -1,4 +1,5 @@
-"""Writes entries as a line of the emergency journal, and reads such a line.
+"""Says which entries the emergency journal keeps, writes them as a line of it, and reads such a
+line.
 
 The version that reads a line need not be the one that wrote it: what a line has too much is left,
 and what it lacks takes its default. A line is all or nothing. It counts as damaged where its
@@ -16,6 +17,8 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from zlib import crc32
 
 from bot.domain.entry import (
+    EXPLAINED,
+    FLATTEN_NOTE,
     AttemptFinished,
     AttemptStarted,
     Decision,
@@ -28,10 +31,12 @@ from bot.domain.entry import (
     StateChanged,
     StrategySwitched,
     Transition,
+    Verdict,
 )
 from bot.journal.database import tables
 from bot.journal.database.encoding import WHOLE_MAX, Plain, made, plain
 from bot.journal.writing import rows
+from bot.journal.writing.batch import POLLS
 
 KINDS: Final[dict[str, type[Entry]]] = {
     kind.__name__: kind
@@ -56,6 +61,22 @@ WORDS: Final[Mapping[tuple[type[Entry], str], Sequence[str]]] = {
     (StrategySwitched, "state"): tables.STRATEGY_STATES,
 }
 """The texts of which a table takes only some; all others of that kind have an enum of their own."""
+
+
+def must_survive(entry: Entry) -> bool:
+    """Return whether an entry is kept there: of KINDS, but not a polled row, which can be read
+    again, nor that an account's figures count, which are not there; of decisions only that an order
+    is to be cancelled, and of notes only those on a flatten and on breaks.
+    """
+    if isinstance(entry, StateChanged) and entry.scope.startswith(tables.BASE):
+        return False
+    if isinstance(entry, Decision):
+        return (entry.code, entry.verdict) == ("CANCEL", Verdict.PASSED)
+    if isinstance(entry, Note):
+        is_of_break = entry.numbers.get("alert") == "BREAK" or EXPLAINED in entry.numbers
+        return entry.kind == FLATTEN_NOTE or is_of_break
+    is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
+    return type(entry).__name__ in KINDS and not is_poll
 
 
 def line_of(entries: Sequence[Entry]) -> str:

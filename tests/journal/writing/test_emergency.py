@@ -326,7 +326,8 @@ async def test_an_answer_and_all_that_follows_from_it_is_taken_over_each_once(
     again = await journal.take_over(answer)
 
     recovery = await journal.recover(story.trading_date)
-    assert (counts, again) == ([0, *[1] * len(answer)], 0)
+    # an order's row comes with its fill, from the same line
+    assert (counts, again) == ([0, *[1] * (len(answer) - 2), 0, 2], 0)
     assert [(one.state, one.order_id) for one in recovery.intents] == [
         (SendState.ACKED, story.order_id)
     ]
@@ -384,6 +385,36 @@ async def test_an_order_does_not_go_back_to_before_what_another_bot_has_seen_of_
 
     recovery = await journal.recover(story.trading_date)
     assert [row.executed_quantity for row in recovery.orders] == [200]
+    assert verify(db_url).is_whole
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept"),
+    [
+        ([], [("F-0004", 100, 200)]),
+        ([("F-0003", 0, 150)], [("F-0003", 0, 100), ("F-0004", 100, 200)]),
+    ],
+    ids=["the one before is not kept", "another bot has counted a part"],
+)
+async def test_a_row_whose_fills_do_not_reach_it_is_left_to_the_next_one(
+    journal: Journal,
+    db_url: str,
+    stored: list[tuple[str, int, int]],
+    kept: list[tuple[str, int, int]],
+) -> None:
+    story = Story()
+    for entries in (*story.placed(), *(filled(story, *each) for each in stored)):
+        await journal.write(entries)
+    lines = [
+        but(entry, at=after(200 + number))
+        for number, each in enumerate(kept)
+        for entry in filled(story, *each)
+    ]
+
+    await journal.take_over(lines)
+
+    recovery = await journal.recover(story.trading_date)
+    assert [row.executed_quantity for row in recovery.orders] == [sum(n for _, _, n in stored)]
     assert verify(db_url).is_whole
 
 
@@ -453,7 +484,7 @@ async def test_a_number_that_no_database_holds_is_taken_over_once(
     story = Story()
     await journal.write([story.recorded])
 
-    order = but(story.accepted, executed_quantity=10**30)
+    order = but(story.accepted, intent_id=None, strategy=None, executed_quantity=10**30)
 
     assert await taken_over(journal, tmp_path, order) == [1, 0]
     assert [await journal.take_over([order]) for _ in range(2)] == [0, 0]
