@@ -102,9 +102,11 @@ class Standby:
         holder: Holder,
         tell: Callable[[str], None],
         warn: Callable[[str], None],
+        take_it: Callable[[str, Holder, Seen], Lease] = take,
     ) -> None:
         self._url = url
         self._holder = holder
+        self._take_it = take_it
         self._tell = tell
         self._warn = warn
         self._stopping = asyncio.Event()
@@ -126,6 +128,8 @@ class Standby:
         while not self._stopping.is_set():
             try:
                 seen = await in_time(self._look, LOOK_MAX_S)
+                if self._stopping.is_set():
+                    break
                 if self._judge(seen) and (lease := await self._take(seen)) is not None:
                     return lease
             except (Unreachable, TimeoutError) as error:
@@ -168,7 +172,9 @@ class Standby:
 
     async def _take(self, seen: Seen) -> Lease | None:
         """Take an available lease; None if somebody was faster, or it was stopped."""
-        taking = asyncio.ensure_future(in_time(partial(take, self._url, self._holder, seen)))
+        taking = asyncio.ensure_future(
+            in_time(partial(self._take_it, self._url, self._holder, seen))
+        )
         ending = asyncio.ensure_future(self._stopping.wait())
         try:
             while not (taking.done() or ending.done()):
@@ -182,6 +188,9 @@ class Standby:
             if not taking.done():
                 return None
             lease = taking.result()
+            if self._stopping.is_set():  # it came in the same moment
+                lease.release()
+                return None
         except LeaseHeld:
             return None
         finally:

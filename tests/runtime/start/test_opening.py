@@ -1,17 +1,19 @@
-"""Where a standby makes no sense it is refused, and the refusal says what to change; a new journal
-in the place of a lost one is told of.
+"""Where a standby makes no sense it is refused, and the refusal says what to change; a stop ends
+one even as it takes over; a new journal in the place of a lost one is told of.
 """
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.journal.errors import LeaseHeld, LeaseLost
+from bot.journal.errors import Holder, LeaseHeld, LeaseLost
 from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
+from bot.journal.writing.lease import Lease, Seen
 from bot.runtime.start import opening
-from bot.runtime.start.opening import begin_state, forgotten, keep_lease
+from bot.runtime.start.opening import Standby, begin_state, forgotten, keep_lease
 from tests.engine.stage import START
 from tests.story import once, write_project
 
@@ -39,6 +41,41 @@ def test_a_broker_inside_one_bot_has_no_standby(tmp_path: Path) -> None:
 
     assert "a standby needs a broker that both bots reach" in said
     assert "broker.base_url" in said
+
+
+class Stopped(Standby):
+    """Sees a free lease, and is told to stop while it looks, or while it takes it."""
+
+    def __init__(self, when: str) -> None:
+        super().__init__(URL, Holder(1, "here", START), print, print, self._taking)
+        self._when, self._loop = when, asyncio.get_running_loop()
+        self.taken = self.released = 0
+
+    def _look(self) -> Seen:
+        if self._when == "looking":
+            self._loop.call_soon_threadsafe(self.stop, "SIGTERM", "signal")
+        return Seen(3, None, 0, None, is_free=True)
+
+    def _taking(self, _url: str, _holder: Holder, seen: Seen) -> Lease:
+        self.taken += 1
+        # Both arrive in one pass of the loop: the stop, and the lease that is returned here.
+        self._loop.call_soon_threadsafe(self.stop, "SIGTERM", "signal")
+        return Lease(seen.epoch + 1, self._release)
+
+    def _release(self) -> None:
+        self.released += 1
+
+
+@pytest.mark.parametrize("when", ["looking", "taking"])
+async def test_a_stop_ends_a_standby_even_as_the_lease_becomes_its_own(when: str) -> None:
+    standby = Stopped(when)
+
+    lease = await standby.lease()
+
+    assert (lease, standby.reason) == (None, "SIGTERM")
+    assert standby.released == standby.taken == (when == "taking")
+    has_looked_only = standby.trouble == "standby: looking for who holds the journal"
+    assert has_looked_only == (when == "looking"), "what it saw then is not judged any more"
 
 
 @pytest.mark.parametrize(
