@@ -322,6 +322,6 @@ def _error_of(endpoint: Endpoint, silence: NoAnswer) -> BrokerError:
         case UnusableAnswer():
             return Malformed(endpoint.name, reason)
         case LateAnswer():
-            return Timeout(endpoint.name, reason)
+            return Timeout(endpoint.name, reason, is_sent=silence.is_sent)
         case _:
-            return Unreachable(endpoint.name, reason)
+            return Unreachable(endpoint.name, reason, is_sent=silence.is_sent)

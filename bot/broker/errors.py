@@ -28,11 +28,21 @@ class BrokerError(Exception):
 
 
 class Unreachable(BrokerError):
-    """The broker could not be reached, or the connection broke."""
+    """The broker could not be reached, or the connection broke. `is_sent` is False only when no
+    byte of the request was written.
+    """
+
+    def __init__(self, call: str, reason: str, *, is_sent: bool = True) -> None:
+        super().__init__(call, reason)
+        self.is_sent = is_sent
 
 
 class Timeout(BrokerError):
-    """The deadline passed before the answer was complete."""
+    """The deadline passed before the answer was complete; `is_sent` as in Unreachable."""
+
+    def __init__(self, call: str, reason: str, *, is_sent: bool = True) -> None:
+        super().__init__(call, reason)
+        self.is_sent = is_sent
 
 
 class Malformed(BrokerError):

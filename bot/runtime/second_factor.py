@@ -161,7 +161,8 @@ class SecondFactor:
             ticket = await self._client.request_otp()
         except BrokerError as error:
             code = error.error_code if isinstance(error, Refused) else ""
-            if isinstance(error, Timeout | Malformed | Unreachable):
+            is_sent = isinstance(error, Timeout | Unreachable) and error.is_sent
+            if is_sent or isinstance(error, Malformed):
                 self._codes_asked.append(self._market.now())
                 self._note(CODE_REQUESTED, "no good answer: one may have been mailed, and counts")
             if code == "OTP_RATE_LIMIT_EXCEEDED":

@@ -31,6 +31,7 @@ from bot.runtime.second_factor import (
 from bot.runtime.state_dir import DISK_S, SECOND_FACTOR
 from bot.runtime.token_file import Found, TokenFile
 from bot.sandbox.sandbox import Sandbox
+from tests.ports import free_port
 from tests.staging import START, scenario
 
 WRONG = Secret("000001")
@@ -322,6 +323,27 @@ async def test_a_request_whose_answer_is_lost_counts_as_a_code_and_a_token_still
     assert str(reply["message"]).endswith("A token works too: bot otp token")
     assert used == 1, "it may have been mailed"
     assert given["is_ready"] is True
+
+
+@pytest.mark.wire
+async def test_a_request_of_which_no_byte_has_left_counts_as_no_code(tmp_path: Path) -> None:
+    clock, events = SimulatedClock(START), list[Event]()
+    waiter = SystemWaiter(clock)
+    broker = open_broker(
+        f"http://127.0.0.1:{free_port()}",
+        Credentials(Secret("key"), Secret("secret"), "desk"),
+        wire=clock,
+        waiter=waiter,
+        budget=RequestBudget(per_minute=3_000, waiter=waiter, jitter=Random(1)),
+    )
+    second_factor = SecondFactor(broker, (clock, clock), events.append, tmp_path)
+
+    reply = await second_factor.request()
+    await broker.close()
+
+    assert code_of(reply) == "E-2FA-003"
+    assert second_factor.state()["codes_used"] == 0
+    assert events == [CodesCounted(START, CODES_PER_DAY, CODES_PER_DAY)]
 
 
 # ----------------------------------------------------------------------------- several ways at once
