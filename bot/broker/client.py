@@ -124,11 +124,9 @@ class BrokerClient:
                 fault = (error.name, "empty, or a dot segment")
                 raise WrongQuery(endpoint.name, (fault,)) from error
             answer = await self._sender.read(endpoint, target)
+            decode = partial(self._decoded, endpoint, answer, decoder)
             try:
-                if is_for_a_moment(answer.body):
-                    found = self._decoded(endpoint, answer, decoder)
-                else:
-                    found = await asyncio.to_thread(self._decoded, endpoint, answer, decoder)
+                found = decode() if is_for_a_moment(answer.body) else await _in_a_thread(decode)
             except Refused as refusal:
                 is_first = asked is path
                 if refusal.http_status != 401 or _USER_HOLE not in path or not is_first:
@@ -290,6 +288,15 @@ class BrokerClient:
     async def close(self) -> None:
         """Wait for the requests under way and close the connections."""
         await self._sender.close()
+
+
+async def _in_a_thread(work: Callable[[], Value]) -> Value:
+    """Run work in a thread; on the event loop if no thread can be started."""
+    try:
+        doing = asyncio.get_running_loop().run_in_executor(None, work)
+    except RuntimeError:
+        return work()
+    return await doing
 
 
 def _path(account: SubAccount) -> dict[str, str]:

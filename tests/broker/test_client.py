@@ -413,3 +413,19 @@ async def test_a_large_answer_is_read_where_nothing_waits_for_it(
     await bench.broker.client.read(codec)
 
     assert [each != threading.get_ident() for each in seen] == [is_in_thread]
+
+
+async def test_a_large_answer_is_read_although_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    rows = [{**ROW, "orderid": f"ORD7{number:05}"} for number in range(60)]
+    bench = desk(Reply({"error_code": "0", "result": rows}))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        found = await bench.broker.client.todays_orders(ACCOUNT, START)
+
+    assert len(found.reports) == 60
