@@ -207,7 +207,9 @@ class Commits:
             if is_late and was_late:
                 self._lose_patience()
             if self.is_cut and (why := self.objection()):
-                self._trouble.begin(f"{why}. Nothing leaves here until the journal answers")
+                text = f"{why}. Nothing leaves here until the journal answers"
+                if text != self._trouble.text:  # the log would fill with it
+                    self._trouble.begin(text)
             was_late = is_late
 
     def _lose_patience(self) -> None:

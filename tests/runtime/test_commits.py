@@ -177,6 +177,35 @@ async def test_a_write_that_hangs_is_seen_by_looking(room: Room) -> None:
     assert event.detail == f"the journal has not answered for {TIMEOUT_S:g} s"
 
 
+async def test_that_another_may_have_the_lease_is_said_once_and_not_at_each_look(
+    tmp_path: Path,
+) -> None:
+    looks, said = 0, list[str]()
+    has_looked = asyncio.Event()
+
+    class Doubtful(Journal):
+        def __init__(self) -> None: ...
+
+        def stalled_s(self) -> float:
+            return 0.0
+
+        def is_lease_doubtful(self) -> bool:
+            nonlocal looks
+            looks += 1
+            if looks == 3:
+                has_looked.set()
+            return True
+
+    commits = commits_of(Doubtful(), tmp_path, lambda _: None, SimulatedClock(START), said.append)
+    commits.lose("no connection")
+    watching = asyncio.ensure_future(commits.watch())
+    await has_looked.wait()
+    watching.cancel()
+
+    assert len(said) == 2
+    assert said[1].endswith("Nothing leaves here until the journal answers")
+
+
 async def test_a_start_takes_the_file_over_once_and_says_so(room: Room) -> None:
     emergency = EmergencyJournal(room.folder)
     emergency.keep([HALT, STARTED])
