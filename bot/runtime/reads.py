@@ -69,7 +69,7 @@ class DayBookReader:
     """Of these, the ids that the answers to our places have named."""
     _day: date | None = field(default=None, init=False)
     _read_s: float | None = field(default=None, init=False)
-    _failure: str = field(default="", init=False)
+    _failure: BrokerError | None = field(default=None, init=False)
     _ahead: asyncio.Task[None] | None = field(default=None, init=False)
 
     def note_answered(self, order_id: str) -> None:
@@ -89,8 +89,9 @@ class DayBookReader:
     async def read_first(self) -> None:
         """Read it for the first time of a day. Raises BrokerError on failure."""
         await self.read()
-        if self._failure:
-            raise BrokerError("todays_orders", f"the day order book can't be read: {self._failure}")
+        if (failure := self._failure) is not None:
+            reason = f"the day order book can't be read: {failure}"
+            raise BrokerError("todays_orders", reason) from failure
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
         """Read it unless that was done within `age_max`; return why it is still too
@@ -126,10 +127,10 @@ class DayBookReader:
             found = await self.client.todays_orders(self.account, asked_at)
         except BrokerError as error:
             self.health.failed(error, BOOK)
-            self._failure = str(error)
+            self._failure = error
             return
         self.health.succeeded(BOOK)
-        self._read_s, self._failure = asked_s, ""
+        self._read_s, self._failure = asked_s, None
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may reuse the ids of another day
             self._day, self.ids, self.answered = day, SeenIds(), set()

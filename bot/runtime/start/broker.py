@@ -107,7 +107,8 @@ class BrokerRetry:
                 return answer
             pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
             tries += 1
-            what = "answers with an error" if isinstance(failure, Refused) else "does not answer"
+            is_answer = isinstance(_read_behind(failure), Refused)
+            what = "answers with an error" if is_answer else "does not answer"
             self.tell(f"the broker {what} ({failure})", pause_s)
             await self.pause(pause_s)
 
@@ -252,6 +253,7 @@ def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAc
 
 def unreachable(error: BrokerError) -> OperatorMistake:
     """Describe for an operator that the broker cannot be reached, or what of ours it refuses."""
+    error = _read_behind(error)
     if refuses_key(error):
         text = (
             f"the broker refuses our key or its signature: {error}. Nothing was sent. Check the "
@@ -274,6 +276,11 @@ def unreachable(error: BrokerError) -> OperatorMistake:
     did = "refused" if isinstance(error, Refused) else "did not answer"
     text = f"the broker {did}: {error}. Nothing was sent."
     return OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
+
+
+def _read_behind(error: BrokerError) -> BrokerError:
+    """Return the failed read itself, if a step of the start has failed by it."""
+    return error.__cause__ if isinstance(error.__cause__, BrokerError) else error
 
 
 async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:

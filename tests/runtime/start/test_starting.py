@@ -16,14 +16,23 @@ from bot.domain.recovery import Recovery, StoredIntent
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.writing.lease import acquire
+from bot.runtime.activity import RightOfWay
 from bot.runtime.brake import Brake, raise_flag
 from bot.runtime.commits import Commits
 from bot.runtime.control.server import EarlyHalt
 from bot.runtime.journal_file import begin_journal, prepare_journal
-from bot.runtime.start.broker import BrokerRetry
+from bot.runtime.read_health import Health
+from bot.runtime.reads import DayBookReader, Reads
+from bot.runtime.start.broker import BrokerRetry, unreachable
 from bot.runtime.start.opening import has_open_work
+from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.engine.stage import DAY, START, Stage
 from tests.staging import commits_of
+
+
+def refusal(status: int, code: str) -> Reply:
+    return Reply({"error_code": code, "message": "no"}, status)
+
 
 STAGE = Stage()
 INTENT = STAGE.working()
@@ -117,6 +126,34 @@ async def test_what_waiting_does_not_mend_ends_a_start_at_once(
 ) -> None:
     with pytest.raises(type(error)):
         await _asked(error, is_needed=is_needed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "code"),
+    [
+        (refusal(403, "FORBIDDEN"), "the broker answered, and refuses to let this key", 4),
+        (refusal(403, "OTP_SESSION_REQUIRED"), "the broker answered, and wants a 2FA token", 5),
+        (refusal(400, "INVALID"), "the broker refused", 6),
+        (refusal(502, "BAD_GATEWAY"), "the broker refused", 6),
+    ],
+)
+async def test_a_start_says_of_a_read_that_is_refused_that_the_broker_has_answered(
+    answer: Reply, said: str, code: int
+) -> None:
+    bench, told = desk(answer), list[str]()
+    clock, post = bench.clock, list[Event]().append
+    health, way = Health(clock, post), RightOfWay(hold_s=0)
+    book = DayBookReader(bench.broker.client, ACCOUNT, clock, timedelta, health, post, lambda: 0.0)
+    reads = Reads(bench.broker.client, ACCOUNT, clock, health, post, way)
+    retry = BrokerRetry(NoWait(), told.append, is_needed=True)
+
+    for step in (book.read_first, reads.account_first):
+        with pytest.raises(BrokerError) as failed:
+            await retry.ask(step, tries_max=2)
+        ended = unreachable(failed.value)
+        assert said in str(ended)
+        assert ended.exit_code == code
+        assert told.pop().startswith("the broker answers with an error (")
 
 
 def test_an_empty_file_becomes_a_new_journal(tmp_path: Path) -> None:
