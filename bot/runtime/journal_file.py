@@ -6,8 +6,9 @@ import signal
 import socket
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.clock import SystemClock
@@ -46,6 +47,8 @@ TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
 TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
 ANSWER_S: Final = 12.0
 """How long a start waits for its database; the driver gives up on a connection after 5."""
+END_S: Final = 2.0
+"""How long the end of a run waits for it to take the last row."""
 FILE_S: Final = 5.0
 """The same for the disk of the emergency journal."""
 _OF_ITS_OWN: Final = (
@@ -285,6 +288,24 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
 def this_process() -> Holder:
     """Identify the process that requests the lease."""
     return Holder(os.getpid(), socket.gethostname(), SystemClock().now())
+
+
+@asynccontextmanager
+async def ending_run(
+    journal: "Journal", url: str, run_id: int, now: Callable[[], datetime]
+) -> AsyncIterator[None]:
+    """Record the end of a run that ends by a mistake of its operator, such as a symbol that the
+    broker does not know: it neither died nor was killed. Raises OperatorMistake.
+    """
+    try:
+        yield
+    except (LeaseLost, WrittenByAnother) as error:
+        raise taken_over(error) from error
+    except OperatorMistake as mistake:
+        with suppress(JournalError):
+            ending = journal.end_run(run_id, mistake.problems[0].head, at=now())
+            await answer(url, ending, END_S)
+        raise
 
 
 def crashed(url: str) -> bool:

@@ -28,7 +28,7 @@ from bot.domain.errors import Fault
 from bot.domain.local_time import local_of
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
-from bot.journal.errors import JournalError, LeaseLost, Unreachable, WrittenByAnother
+from bot.journal.errors import JournalError, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.thread import in_time
@@ -45,13 +45,14 @@ from bot.runtime.health.onlookers import Onlookers
 from bot.runtime.history.recording.recorder import begin_recording
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
+    END_S,
     TO_RUN,
     answer,
+    ending_run,
     journal_errors,
     left_unwritten,
     require_same_account,
     take_over,
-    taken_over,
 )
 from bot.runtime.notices.notices import Notices
 from bot.runtime.order_manager import OrderManager
@@ -93,7 +94,6 @@ SWITCH_S: Final = 0.000_5
 """How long a thread may keep the interpreter from another. The journal's thread needs it after
 every statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as long.
 """
-END_S: Final = 2.0
 
 
 async def run_bot(
@@ -192,10 +192,8 @@ class Run:
         self._serve_control(server, parts, broker)
         self._halt.hand_over(self._inbox.ask)
         with self._hooks.at_work():
-            try:
+            async with ending_run(journal, loaded.journal_url, run_id, self.now):
                 await self._controls.around(daemon.run(), parts)
-            except (LeaseLost, WrittenByAnother) as error:
-                raise taken_over(error) from error
         return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
 
     async def _open_journal(self, server: ControlServer, child: int | None) -> Opened | str:

@@ -7,8 +7,9 @@ import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.domain.entry import Fill, Note, OrderUpdated, StateChanged
+from bot.domain.entry import KILLED_NOTE, Fill, Note, OrderUpdated, StateChanged
 from bot.domain.order import OrderState
+from bot.journal.reading.reader import JournalReader
 from bot.runtime.start.strategies import strategies_to_run
 from tests.cli.stage import call
 from tests.staging import QUIET
@@ -44,6 +45,27 @@ async def test_symbols_that_the_broker_does_not_know_are_all_named_with_their_pl
         ("E-SYM-001", "twice.yaml"),
     ]
     assert problems[0].message == "the broker does not know ZZZ: correct the symbol, or remove it"
+
+
+async def test_a_start_that_a_mistake_ended_has_its_end_and_is_not_told_as_a_death(
+    tmp_path: Path,
+) -> None:
+    """Three deaths within ten minutes would have halted the bot."""
+    write_project(tmp_path, scenario=QUIET, strategies=[once(symbols=["ZZZ"])])
+    with pytest.raises(OperatorMistake):
+        await tell(tmp_path / "bot.yaml", minutes=1)
+
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    story = await tell(config, minutes=1)
+
+    with JournalReader(story.loaded.journal_url) as reader:
+        failed, _ = reader.runs()
+    assert failed.ended_at is not None
+    assert (failed.end_reason or "").endswith(
+        "the broker does not know ZZZ: correct the symbol, or remove it"
+    )
+    assert story.shown.recoveries[-1].killed_since is None
+    assert not [note for note in story.shown.all(Note) if note.kind == KILLED_NOTE]
 
 
 MISSPELT = "from bot import Strategy\n\n\nclass Broken(Strategy):\n    def on_quote(self, quote)\n"
