@@ -96,6 +96,15 @@ def refuses_key(error: BrokerError) -> bool:
     return is_unauthorised or isinstance(error, KeyRefused)
 
 
+def is_unsent(error: BrokerError) -> bool:
+    """Return whether the broker has not looked at the request: no byte of it has left, or the
+    quota or the key kept it back.
+    """
+    if isinstance(error, Unreachable | Timeout):
+        return not error.is_sent
+    return isinstance(error, NotNow)
+
+
 def is_forbidden(error: BrokerError) -> bool:
     """Return whether the broker knows our key and does not allow the call: no permission, an
     address that is not on its list, or a missing 2FA token.

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.errors import BrokerError, Malformed, Refused, Timeout, Unreachable
+from bot.broker.errors import (
+    BrokerError,
+    Malformed,
+    Refused,
+    Timeout,
+    Unreachable,
+    is_unsent,
+)
 from bot.clock import Clock
 from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, AuthEvent, Note
 from bot.domain.instrument import EXCHANGE_TZ
@@ -161,8 +168,7 @@ class SecondFactor:
             ticket = await self._client.request_otp()
         except BrokerError as error:
             code = error.error_code if isinstance(error, Refused) else ""
-            is_sent = isinstance(error, Timeout | Unreachable) and error.is_sent
-            if is_sent or isinstance(error, Malformed):
+            if isinstance(error, Timeout | Malformed | Unreachable) and not is_unsent(error):
                 self._codes_asked.append(self._market.now())
                 self._note(CODE_REQUESTED, "no good answer: one may have been mailed, and counts")
             if code == "OTP_RATE_LIMIT_EXCEEDED":
@@ -222,9 +228,13 @@ class SecondFactor:
         return {**self.state(), "warning": text}
 
     def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
-        """Report a failed try. One without an answer may count at the broker, so it counts here."""
+        """Report a failed try. One without an answer may count at the broker, so it counts here,
+        unless it was never sent.
+        """
         code = error.error_code if isinstance(error, Refused) else ""
-        ticket.tries_left = 0 if code == "OTP_LOCKED" else ticket.tries_left - 1
+        ticket.tries_left -= 0 if is_unsent(error) else 1
+        if code == "OTP_LOCKED":
+            ticket.tries_left = 0
         what = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"
         left = ticket.tries_left
         tries = "1 try" if left == 1 else f"{left or 'no'} tries"

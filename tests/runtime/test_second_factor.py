@@ -346,6 +346,25 @@ async def test_a_request_of_which_no_byte_has_left_counts_as_no_code(tmp_path: P
     assert events == [CodesCounted(START, CODES_PER_DAY, CODES_PER_DAY)]
 
 
+async def test_a_code_that_the_quota_keeps_back_is_no_try_of_it(tmp_path: Path) -> None:
+    limited = {
+        "match": {"verb": "POST", "path": "*/verify"},
+        "action": {"do": "status", "status": 429},
+    }
+    clock = SimulatedClock(START)
+    sandbox = Sandbox(scenario(faults=[limited]), load_rulebook(), clock=clock, wire=clock)
+    broker = _broker(sandbox, clock)
+    second_factor = SecondFactor(broker, (clock, clock), list[Event]().append, tmp_path)
+    await second_factor.request()
+
+    reply = await second_factor.submit(Secret(sandbox.credentials.otp_code))
+    state = second_factor.state()
+    await broker.close()
+
+    assert str(reply["message"]).endswith("type the code just mailed (3 tries left)")
+    assert (state["has_ticket"], state["tries_left"]) == (True, TRIES_PER_TICKET)
+
+
 # ----------------------------------------------------------------------------- several ways at once
 
 
