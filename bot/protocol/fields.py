@@ -25,7 +25,7 @@ too. Source: broker open API 0.2.0-preview.3, tolerance rule.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import MINYEAR, UTC, date, datetime, time
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, TypeVar
@@ -300,8 +300,8 @@ UnixMs = Annotated[
 def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
     """Return the instant of a row in UTC, from its date and time or from its stamp.
 
-    Both are Vietnam time without an offset. None if unreadable, or of the year 1, as many a writer
-    puts a time that it does not have: a row is useful without its time.
+    Both are Vietnam time without an offset. None if unreadable, or of the year 1 or 9999, as many a
+    writer puts a time that it does not have: a row is useful without its time.
     """
     try:
         if day is not None and clock:
@@ -310,7 +310,7 @@ def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
             found = _shown(_utc(datetime.fromisoformat(stamp)))
     except ValueError:
         return None
-    return None if found.year == MINYEAR else found
+    return found if MINYEAR < found.year < MAXYEAR else None
 
 
 # --------------------------------------------------------------------------------------- objects

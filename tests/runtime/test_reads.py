@@ -267,3 +267,22 @@ async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_t
     ]
     assert as_told is not None
     assert by_ours == as_told - ahead
+
+
+@pytest.mark.parametrize("none", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+@pytest.mark.parametrize("ahead_s", [-2, 2])
+async def test_a_row_whose_time_is_the_first_or_last_that_there_is_has_none(
+    none: str, ahead_s: int
+) -> None:
+    posted: list[Event] = []
+    row = {**TODAYS, "txtime": "", "odtimestamp": none}
+    bench = desk(Reply({"error_code": "0", "result": [row]}))
+    health, ahead = Health(bench.clock, posted.append), timedelta(seconds=ahead_s)
+    client, clock, post = bench.broker.client, bench.clock, posted.append
+    book = DayBookReader(client, ACCOUNT, clock, lambda: ahead, health, post, lambda: 0.0)
+
+    await book.read()
+
+    [read] = posted
+    assert isinstance(read, TodaysOrdersRead)
+    assert [(each.order_id, each.placed_at) for each in read.reports] == [(LISTED, None)]
