@@ -132,7 +132,7 @@ class Standby:
                     break
                 if self._judge(seen) and (lease := await self._take(seen)) is not None:
                     return lease
-            except (Unreachable, TimeoutError) as error:
+            except (Unreachable, OSError) as error:  # no answer in time, or no thread to ask with
                 self._saw_nothing(str(error) or f"no answer for {LOOK_MAX_S:g} s")
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):

@@ -3,6 +3,7 @@ one even as it takes over; a new journal in the place of a lost one is told of.
 """
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,10 @@ class Stopped(Standby):
         self.taken = self.released = 0
 
     def _look(self) -> Seen:
-        if self._when == "looking":
+        if self._when != "taking":
             self._loop.call_soon_threadsafe(self.stop, "SIGTERM", "signal")
+        if self._when == "without a thread":
+            raise OSError(errno.EAGAIN, "can't start new thread")
         return Seen(3, None, 0, None, is_free=True)
 
     def _taking(self, _url: str, _holder: Holder, seen: Seen) -> Lease:
@@ -76,6 +79,15 @@ async def test_a_stop_ends_a_standby_even_as_the_lease_becomes_its_own(when: str
     assert standby.released == standby.taken == (when == "taking")
     has_looked_only = standby.trouble == "standby: looking for who holds the journal"
     assert has_looked_only == (when == "looking"), "what it saw then is not judged any more"
+
+
+async def test_a_standby_without_a_thread_for_a_moment_goes_on_asking() -> None:
+    standby = Stopped("without a thread")
+
+    lease = await standby.lease()
+
+    assert lease is None
+    assert "can't start new thread); this standby goes on asking" in standby.trouble
 
 
 @pytest.mark.parametrize(
