@@ -39,6 +39,7 @@ from bot.protocol.errors import BrokerRefusal, MalformedAnswer, UnusableTarget
 from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from bot.protocol.secret import Secret, redact
 from bot.protocol.shaped import Codec
+from bot.protocol.strict_json import INTEGER_MAX
 from bot.protocol.two_factor import (
     decode_otp_ticket,
     decode_two_factor_token,
@@ -219,6 +220,8 @@ class BrokerClient:
         net_assets = summary.net_asset_value
         if net_assets is None:
             net_assets = summary.cash + summary.securities - summary.debt
+            if abs(net_assets) > INTEGER_MAX:  # no database holds it
+                raise Malformed(trading.SUMMARY.name, "its net assets are beyond 64 bits")
         return AccountSnapshot(
             at=at,
             account=account.extended_id,

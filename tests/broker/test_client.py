@@ -317,6 +317,16 @@ async def test_an_account_without_its_cash_cannot_be_used() -> None:
         await bench.broker.client.account_snapshot(ACCOUNT, START)
 
 
+@pytest.mark.parametrize("name", ["securities_amt", "total_debt_amt"])
+async def test_an_account_whose_net_assets_no_database_holds_cannot_be_used(name: str) -> None:
+    shares = Reply({"error_code": "0", "data": {"portfolio": []}})
+    cash = 9 * 10**18 if name == "securities_amt" else -(9 * 10**18)
+    money = Reply({"error_code": "0", "result": {"ci_balance": cash, name: 9 * 10**18}})
+
+    with pytest.raises(Malformed, match="its net assets are beyond 64 bits"):
+        await desk(shares, money).broker.client.account_snapshot(ACCOUNT, START)
+
+
 async def test_the_otp_exchange_is_signed_over_its_body():
     ticket = {"ticket_id": "T-1", "masked_destination": "a***@example.com"}
     bench = desk(Reply(ticket), Reply(TOKEN))
