@@ -105,6 +105,27 @@ def test_a_class_is_found_by_its_name_in_a_file_of_another(tmp_path: Path) -> No
     )
 
 
+def test_a_copy_with_the_same_class_does_not_run_in_place_of_the_file_of_that_name(
+    tmp_path: Path,
+) -> None:
+    folder = project(tmp_path, backup_mine=GOOD, mine=GOOD.replace("3", "4"))
+
+    assert parameters_of(find_strategy("mine", folder))["length"].default == 4
+    [row] = [row for row in list_plugins(folder) if row.name == "mine"]
+    assert row.where.endswith("strategies/mine.py")
+
+
+def test_a_class_in_several_files_of_other_names_is_ambiguous(tmp_path: Path) -> None:
+    folder = project(tmp_path, one=GOOD, two=GOOD)
+
+    message = problem_of("mine", folder).message
+
+    assert "is a class in each of" in message
+    assert "two.py. Name the one: strategies/one.py:Class" in message
+    assert {row.error for row in list_plugins(folder) if row.name == "mine"} == {message}
+    assert find_strategy("strategies/two.py:Mine", folder).__name__ == "Mine"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
@@ -191,6 +212,9 @@ def test_no_module_outside_the_project_is_imported(
     problem = problem_of("elsewhere.Strange", folder)
 
     assert problem.message.startswith("no strategy is called 'elsewhere.Strange'")
+    for lead in (".", "..", "/"):
+        use = f"{lead}{'.'.join((tmp_path / 'elsewhere').parts[1:])}.Strange"
+        assert problem_of(use, folder).message.startswith(f"no strategy is called {use!r}")
     assert find_strategy("strategies.mine.Mine", tmp_path).__name__ == "Mine"
 
 

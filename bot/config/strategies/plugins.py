@@ -115,7 +115,14 @@ def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
         else:
             for each in classes:
                 name = snake_case(each.__name__)
-                of_files.setdefault(name, PluginRow(name, shown_path(file), factory=each))
+                try:
+                    is_meant = _file_meant(file.parent, name) in {file, None}
+                except OperatorMistake as mistake:
+                    text = mistake.problems[0].message
+                    of_files.setdefault(name, PluginRow(name, shown_path(file), text))
+                    continue
+                if is_meant:
+                    of_files.setdefault(name, PluginRow(name, shown_path(file), factory=each))
     return (*rows, *of_files.values())
 
 
@@ -133,13 +140,33 @@ def _by_name(use: str, base_dir: Path) -> type[Strategy] | None:
     for point in _points().select(name=use):
         return _loaded(point)
     for folder in plugin_folders(base_dir):
-        by_name = [file for file in _files(folder) if file.stem == use]
-        holding = [file for file in _files(folder) if use in map(snake_case, _class_names(file))]
-        for file in [*holding, *by_name][:1]:
-            return _class_of_file(file, "", use)
+        if (meant := _file_meant(folder, use)) is not None:
+            return _class_of_file(meant, "", use)
     module, _, name = use.replace(":", ".").rpartition(".")
-    file = project_of(base_dir) / f"{module.replace('.', '/')}.py"
-    return _class_of_file(file, name) if module and file.is_file() else None
+    below = Path(f"{module.replace('.', '/')}.py")
+    if not module or below.is_absolute():  # a leading dot would lead out of the project
+        return None
+    file = project_of(base_dir) / below
+    return _class_of_file(file, name) if file.is_file() else None
+
+
+def _file_meant(folder: Path, use: str) -> Path | None:
+    """Return the file of a folder that a name means: the one that holds the class of that name, or
+    that has it itself.
+
+    Of several with such a class, as after a copy was made, only one of the same name can be meant;
+    without one nobody knows which, and OperatorMistake is raised.
+    """
+    files = _files(folder)
+    holding = [file for file in files if use in map(snake_case, _class_names(file))]
+    by_name = [file for file in files if file.stem == use]
+    same = [file for file in holding if file in by_name]
+    if len(holding) > 1 and not same:
+        names = ", ".join(shown_path(file) for file in holding)
+        raise _unknown(
+            f"{use!r} is a class in each of {names}. Name the one: {FOLDER}/{holding[0].name}:Class"
+        )
+    return next(iter([*same, *holding, *by_name]), None)
 
 
 # ------------------------------------------------------------------------------------- entry points
