@@ -19,7 +19,7 @@ from bot.config.yaml_file import Location, YamlDocument, read_yaml
 from bot.domain.errors import NoRule
 from bot.domain.instrument import InstrumentKind
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.scenario import Misplaced, Scenario
+from bot.sandbox.scenario import Misplaced, Scenario, SymbolScript
 
 _WANTED: Final[Mapping[str, str]] = {
     "bool_type": "true or false",
@@ -92,15 +92,29 @@ def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Locati
         yield ("day",), f"wanted a day of the calendar, {years}; found {scenario.day}"
     for number, symbol in enumerate(scenario.symbols):
         try:
-            rulebook.ticks_of(symbol.instrument)
+            grid = rulebook.ticks_of(symbol.instrument)
             if symbol.kind is not InstrumentKind.CW:
                 rulebook.venues[symbol.exchange].band_width(symbol.kind)
         except NoRule as missing:
             yield ("symbols", number), f"{symbol.symbol} cannot be played: {missing}"
+            continue
+        for place, price in _order_prices(symbol):
+            if not grid.is_on_grid(price):
+                yield ("symbols", number, *place), f"{price:_} is off tick: no order can have it"
     for number, action in enumerate(scenario.corporate_actions):
         if not calendar.is_trading_day(action.ex_date):
             place = ("corporate_actions", number, "ex_date")
             yield place, f"wanted a trading day, found {action.ex_date:%a} {action.ex_date}"
+
+
+def _order_prices(symbol: SymbolScript) -> Iterator[tuple[Location, int]]:
+    """Yield the prices at which a script orders, and where they are."""
+    for number, each in enumerate(symbol.standstills):
+        for side, levels in (("bids", each.bids), ("asks", each.asks)):
+            for rank, (price, _) in enumerate(levels):
+                yield ("standstills", number, side, rank, 0), price
+    for number, deal in enumerate(symbol.deals):
+        yield ("deals", number, "price"), deal.price
 
 
 def _problem(document: YamlDocument, detail: ErrorDetails) -> Problem:

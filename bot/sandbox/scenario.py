@@ -19,9 +19,9 @@ from bot.sandbox.house.corporate_actions import CorporateAction
 from bot.sandbox.markets.flow.day import FlowScript
 from bot.sandbox.markets.mirror.model import FillName
 from bot.sandbox.markets.replay.data import Recording, RecordKind, ReplayScript
-from bot.sandbox.scenario_part import Part
+from bot.sandbox.scenario_part import LocalTime, Part, Span
 
-Price = Annotated[int, Field(gt=0)]
+Price = Annotated[int, Field(gt=0, le=1_000_000_000)]
 Volume = Annotated[int, Field(gt=0, le=1_000_000_000)]
 LevelVolume = Annotated[int, Field(gt=0, le=10_000_000)]
 Money = Annotated[int, Field(ge=0)]
@@ -41,47 +41,34 @@ class Misplaced(ValueError):
 class Anchor(Part):
     """The market is drawn towards `price` at `at`, linearly between anchors."""
 
-    at: time
+    at: LocalTime
     price: Price
 
 
-class Imbalance(Part):
+class Imbalance(Span):
     """From `at` to `until` the volumes waiting to buy and to sell are multiplied."""
 
-    at: time
-    until: time
     bids: float = Field(default=1.0, gt=0)
     asks: float = Field(default=1.0, gt=0)
 
 
-class Standstill(Part):
+class Standstill(Span):
     """From `at` to `until` only these levels exist, nobody trades, and nothing taken
     is refilled.
     """
 
-    at: time
-    until: time
     bids: tuple[Level, ...] = ()
     asks: tuple[Level, ...] = ()
 
 
-class Halt(Part):
+class Halt(Span):
     """From `at` to `until` the exchange halts the symbol: orders are refused and nothing trades."""
-
-    at: time
-    until: time
-
-    @model_validator(mode="after")
-    def _ends_later(self) -> "Halt":
-        if self.until <= self.at:
-            raise ValueError(f"until: wanted a time after {self.at:%H:%M:%S}")
-        return self
 
 
 class Deal(Part):
     """At `at` somebody takes from the asks, or gives to the bids, at `price` or better."""
 
-    at: time
+    at: LocalTime
     do: Literal["take", "give"]
     price: Price
     volume: Volume
@@ -200,8 +187,8 @@ class Scenario(Part):
 
     name: str = "scenario"
     day: date | None = None
-    start: time = time(9, 14, 55)
-    until: time | None = None
+    start: LocalTime = time(9, 14, 55)
+    until: LocalTime | None = None
     """When a demo of this scenario ends; the sandbox itself continues."""
     seed: int = 7
     speed: float = Field(default=1.0, gt=0, le=100_000, allow_inf_nan=False)

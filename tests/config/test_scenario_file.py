@@ -87,6 +87,50 @@ def test_what_cannot_be_played_is_refused_with_its_place(
             "'symbols[0].halts[0]': until: wanted a time after 10:30:00",
         ),
         (
+            HPG.replace("27_000", "27_000, halts: [{at: '09:00Z', until: 10:00}]"),
+            "2:67",
+            "'symbols[0].halts[0].at': wanted a time of the exchange's own zone, like 09:15",
+        ),
+        (
+            HPG.replace("27_000", "27_000, imbalances: [{at: 10:30, until: 10:00, bids: 2}]"),
+            "2:67",
+            "'symbols[0].imbalances[0]': until: wanted a time after 10:30:00",
+        ),
+        (
+            HPG.replace("27_000", "27_000, standstills: [{at: 10:30, until: 10:00}]"),
+            "2:68",
+            "'symbols[0].standstills[0]': until: wanted a time after 10:30:00",
+        ),
+        (
+            HPG.replace(
+                "27_000", "27_000, standstills: [{at: 09:30, until: 10:00, asks: [[27_013, 100]]}]"
+            ),
+            "2:102",
+            "'symbols[0].standstills[0].asks[0][0]': 27_013 is off tick: no order can have it",
+        ),
+        (
+            HPG.replace(
+                "27_000", "27_000, deals: [{at: 10:00, do: take, price: 27_013, volume: 100}]"
+            ),
+            "2:91",
+            "'symbols[0].deals[0].price': 27_013 is off tick: no order can have it",
+        ),
+        (
+            HPG.replace("27_000", "27_000, path: [{at: 10:00, price: 10_000_000_000}]"),
+            "2:80",
+            "'symbols[0].path[0].price': wanted at most 1,000,000,000",
+        ),
+        (
+            f"start: 9.30\n{HPG}",
+            "1:8",
+            "'start': wanted a time of the exchange's own zone, like 09:15",
+        ),
+        (
+            f"{HPG}faults: [{{match: {{at: '09:00Z', until: 9:30}}, action: {{do: rst}}}}]\n",
+            "3:23",
+            "wanted a time of the exchange's own zone, like 09:15",
+        ),
+        (
             HPG.replace("27_000", "27_000, standstills: [{at: 10:00, until: 10:30, bids: [[1]]}]"),
             "2:101",
             "wanted a price and its shares, like [27_050, 200]",

@@ -12,22 +12,34 @@ never strike is refused: it would look like one that was survived.
 """
 
 from collections.abc import Mapping
-from datetime import time
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.status import STATUSES
+from bot.protocol.strict_json import compact
 from bot.sandbox.faults.garbage import GarbageKind
-from bot.sandbox.scenario_part import Part
+from bot.sandbox.scenario_part import LocalTime, Part
 
 SECONDS_MAX: Final = 1_000_000
 """Longer than any day that is played, and no clock overflows."""
 _OFFSET_MAX: Final = 1_000_000_000
 Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
+
+
+def _can_be_sent(value: JsonValue) -> JsonValue:
+    try:
+        compact(value).encode()
+    except ValueError as error:
+        raise ValueError(f"an answer in JSON cannot hold it: {error}") from error
+    return value
+
+
+Sendable = Annotated[JsonValue, AfterValidator(_can_be_sent)]
+"""What can be written into an answer: no NaN and no half of a character."""
 HeaderName = Annotated[str, Field(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderValue = Annotated[str, Field(pattern=r"^[\t\x20-\x7e\u{a0}-\u{ff}]*$")]
 """What can be put into a head at all: Latin-1, on one line."""
@@ -61,8 +73,8 @@ class Match(Part):
     verb: Literal["GET", "POST", "PUT", "DELETE"] | None = None
     path: str = "*"
     nth: int | None = Field(default=None, ge=1)
-    at: time | None = None
-    until: time | None = None
+    at: LocalTime | None = None
+    until: LocalTime | None = None
     prob: float | None = Field(default=None, ge=0, le=1)
     state: str | None = None
     times: int | None = Field(default=None, ge=0)
@@ -250,7 +262,7 @@ class SwapRow(Part):
 
     do: Literal["swap_row"]
     field: RowField | None = None
-    value: JsonValue = None
+    value: Sendable = None
     rows: Literal[0, 2] | None = None
 
     @model_validator(mode="after")
@@ -272,7 +284,7 @@ class SetFields(Part):
     """Put these values into every row, or into the payload if it is one object."""
 
     do: Literal["set_fields"]
-    fields: dict[str, JsonValue] = Field(min_length=1)
+    fields: Annotated[dict[str, JsonValue], AfterValidator(_can_be_sent)] = Field(min_length=1)
 
 
 Action = Annotated[

@@ -170,6 +170,25 @@ async def test_the_control_path_tells_the_clocks_and_takes_faults() -> None:
 # ------------------------------------------------------------------------------ around the answer
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"action": {"do": "set_fields", "fields": {"last": NaN}}}',
+        b'{"action": {"do": "swap_row", "field": "price", "value": Infinity}}',
+        b'{"match": {"at": "09:00Z", "until": "09:30"}, "action": {"do": "rst"}}',
+    ],
+)
+async def test_a_fault_that_no_answer_can_hold_is_refused_and_leaves_the_others_alone(
+    body: bytes,
+) -> None:
+    b = await ready()
+
+    answer = await b.call("POST", "/_sandbox/control", body)
+
+    assert answer.status_code == 400
+    assert (await b.call("GET", QUOTE)).status_code == 200
+
+
 async def test_the_date_is_off_or_missing() -> None:
     b = await faulty(match={"nth": 1}, action={"do": "date_header", "offset": 3600})
     gone = {"match": {"nth": 2}, "action": {"do": "date_header", "offset": None}}
