@@ -13,6 +13,7 @@ import fcntl
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ SIGNALS: Final = tuple(
 )
 FUNCTIONS: Final[tuple[tuple[ModuleType, tuple[str, ...]], ...]] = (
     READ_BY,
+    (sys, ("stdin", "stdout", "stderr")),
     (socket, ("socket", "socketpair", "getaddrinfo", "create_connection")),
 )
 """By module, what the bot and its libraries look up there at each use."""

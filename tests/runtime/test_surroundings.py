@@ -1,6 +1,7 @@
 """What a hook has changed of the whole process is put back after it, and counts as its fault."""
 
 import asyncio
+import io
 import os
 import signal
 import socket
@@ -109,6 +110,16 @@ def test_functions_are_put_back() -> None:
                 "(test_surroundings.py)"
             )
             assert getattr(module, name) is before
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_stream_that_a_hook_has_replaced_by_its_own_is_put_back(name: str) -> None:
+    before = getattr(sys, name)
+
+    told = _after(partial(setattr, sys, name, io.StringIO()))
+
+    assert f"changed sys.{name}, of the whole process" in told
+    assert getattr(sys, name) is before
 
 
 @every_row("number", SIGNALS)
