@@ -60,6 +60,7 @@ def problems_of(file: Path) -> tuple[Problem, ...]:
         ("    async def check(self): ...\n", 6, "check is not a plain function"),
         ("    def check(self, params): ...\n", 6, "wanted def check(self)"),
         ("    position: int = 5\n", 4, "every strategy already has a 'position'"),
+        ("    context: str = 'x'\n", 4, "every strategy already has a 'context'"),
         ("    def check(self):\n        self.lenght\n", 7, "has no attribute 'lenght'"),
         ("    def __init__(self, desk):\n        1 / 0\n", 7, "Mine cannot be made: ZeroDiv"),
     ],

@@ -40,7 +40,9 @@ PARAMETER_TYPES: Final = (int, float, str, bool)
 FAILURES: Final = (Exception, SystemExit)
 """What a plug-in may raise when it is imported or instantiated; its author has to fix that."""
 
-_BASE_NAMES: Final = frozenset(name for name in dir(Strategy) if not name.startswith("_"))
+_BASE_NAMES: Final = frozenset(
+    name for name in (*dir(Strategy), *vars(Strategy())) if not name.startswith("_")
+)
 _VIEWS: Final = (BarView, Indicator, PositionView, AccountView)
 """What a hook is given, which is never None."""
 
