@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -78,6 +79,8 @@ def play(
     bar. Exceptions of hooks and of `check` are raised here.
     """
     played = read_bars(bars, symbol) if isinstance(bars, str | Path) else tuple(bars)
+    if not played:
+        raise ValueError("wanted at least one bar")
     days = sorted(local_of(bar.start).date() for bar in played)
     instrument = Instrument(played[0].symbol, exchange)
     width = timedelta(seconds=played[0].seconds)
@@ -106,9 +109,8 @@ def play(
         fill="touch",
     )
     heard = _Everything()
-    result = play_through(
-        spec, quiet, invoke=invoke_plainly, table=SymbolTable({}), collected=heard
-    )
+    table = SymbolTable({})
+    result = play_through(spec, quiet, invoke=invoke_plainly, table=table, collected=heard)
     return Played(
         orders=result.orders,
         fills=result.fills,
@@ -133,21 +135,28 @@ class _Everything(Collected):
 
 
 def read_bars(path: str | Path, symbol: str | None = None) -> tuple[Bar, ...]:
-    """Read a CSV of bars; their width is the smallest distance. Raises ValueError when empty."""
+    """Read a CSV of bars in any order; their width is the smallest distance. Raises ValueError when
+    it is empty, or has two bars of one time.
+    """
     file = Path(path)
     opener = gzip.open if file.suffix == ".gz" else open
-    with opener(file, "rt", encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    if not rows:
+    with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
+        found = [(_instant(row["time"]), row) for row in csv.DictReader(lines)]
+    if not found:
         raise ValueError(f"{file} holds no bar")
-    starts = [
-        datetime.fromisoformat(row["time"]).replace(tzinfo=EXCHANGE_TZ).astimezone(UTC)
-        for row in rows
-    ]
-    gaps = [(after - before).total_seconds() for before, after in pairwise(starts)]
+    found.sort(key=itemgetter(0))  # many sources list the newest first
+    gaps = [(after - before).total_seconds() for (before, _), (after, _) in pairwise(found)]
+    if 0 in gaps:
+        twice = found[gaps.index(0)][1]["time"]
+        raise ValueError(f"{file} holds two bars of {twice}")
     name, seconds = symbol or file.name.split(".")[0], round(min(gaps, default=SECONDS_OF_A_BAR))
     columns = ("open", "high", "low", "close", "volume")
     return tuple(
-        Bar(name, start, seconds, *(int(row[each]) for each in columns))
-        for start, row in zip(starts, rows, strict=True)
+        Bar(name, start, seconds, *(int(row[each]) for each in columns)) for start, row in found
     )
+
+
+def _instant(text: str) -> datetime:
+    """Return a time of a file, which is local to the exchange unless it names its zone."""
+    at = datetime.fromisoformat(text)
+    return (at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)).astimezone(UTC)

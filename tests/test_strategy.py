@@ -190,6 +190,34 @@ def test_an_empty_file_says_so(tmp_path: Path):
         read_bars(tmp_path / "HPG.csv")
 
 
+def test_bars_with_the_newest_first_are_played_like_those_with_the_oldest_first(tmp_path: Path):
+    head, *rows = CSV.strip().splitlines()
+    (tmp_path / "HPG.csv").write_text(CSV)
+    (tmp_path / "turned").mkdir()
+    (tmp_path / "turned" / "HPG.csv").write_text("\n".join(["\ufeff" + head, *reversed(rows)]))
+
+    assert read_bars(tmp_path / "turned" / "HPG.csv") == read_bars(tmp_path / "HPG.csv")
+
+
+def test_a_time_with_its_zone_is_taken_as_it_says(tmp_path: Path):
+    row = "2026-11-19T02:30:00+00:00,27000,27050,26950,27000,1200\n"
+    (tmp_path / "HPG.csv").write_text("time,open,high,low,close,volume\n" + row)
+
+    [bar] = read_bars(tmp_path / "HPG.csv")
+
+    assert bar.start == datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+
+
+def test_two_bars_of_one_time_and_no_bar_at_all_are_named(tmp_path: Path):
+    head, first, *_ = CSV.strip().splitlines()
+    (tmp_path / "HPG.csv").write_text("\n".join([head, first, first]))
+
+    with pytest.raises(ValueError, match=r"HPG\.csv holds two bars of 2026-11-19"):
+        read_bars(tmp_path / "HPG.csv")
+    with pytest.raises(ValueError, match="at least one bar"):
+        play(BuyAndHold, bars=[])
+
+
 def test_an_order_fills_in_a_later_bar_that_reaches_it():
     r = play(BuyAndHold, bars=_bars(27_000, 27_200, 27_200, 27_000))
 
