@@ -13,6 +13,8 @@ from bot.config.shipped import shipped
 
 TEMPLATES: Final = ("sma", "depth", "blank")
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+TAKEN: Final = frozenset({"account", "false", "none", "null", "true"})
+"""Names that a strategy file, YAML or Python understands as something else."""
 SCHEMA_FILE: Final = ".bot/strategy.schema.json"
 IGNORED: Final = "# the bot's own data, and secrets\nvar/\nsecrets.yaml\n*.db\n*.db-*\n"
 _SHIPPED: Final = {"sma": "sma-fpt", "depth": "depth-hpg", "blank": "sma-fpt"}

@@ -24,6 +24,7 @@ from bot.cli.show import (
 from bot.cli.strategy_templates import (
     NAME,
     SCHEMA_FILE,
+    TAKEN,
     TEMPLATES,
     class_name,
     class_text,
@@ -174,6 +175,8 @@ def new(invocation: Invocation, name: str, template: str) -> None:
 
     if not NAME.fullmatch(name):
         raise click.UsageError(f"a name is up to 40 of a-z, 0-9, _ and -; found {name!r}")
+    if name in TAKEN:
+        raise click.UsageError(f"{name!r} means something else in a file: choose another name")
     loaded = load(invocation)
     folder, project, option = Path("strategies"), Path(), ""
     if loaded.path.absolute() != shipped(DEMO).absolute():  # nobody writes to the shipped demo

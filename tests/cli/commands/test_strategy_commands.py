@@ -225,6 +225,17 @@ def test_a_schema_that_cannot_be_written_is_no_traceback(capsys: Capture, folder
 # --------------------------------------------------------------------------------------------- new
 
 
+@pytest.mark.parametrize("name", ["account", "false", "none", "null", "true"])
+def test_a_name_that_its_file_could_not_have_is_refused(
+    capsys: Capture, name: str, folder: Path
+) -> None:
+    code, _, err = called(capsys, "strategy", "new", name, "-t", "blank")
+
+    assert code == 2
+    assert "means something else in a file" in err
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("template", ["sma", "depth", "blank"])
 def test_a_new_strategy_passes_its_check(capsys: Capture, template: str) -> None:
     code, out, err = called(capsys, "strategy", "new", "my-2nd", "-t", template)
