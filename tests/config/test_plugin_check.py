@@ -211,6 +211,16 @@ def test_a_name_mistyped_in_a_hook_is_told_before_the_run(
     assert warning.message == f"mine fails on its first bar: {says} (mine.py:7)"
 
 
+def test_what_only_its_check_has_set_is_missing_in_a_run_and_told_before(tmp_path: Path) -> None:
+    own = "    def check(self):\n        self.window = 2 * self.length\n\n"
+    own += "    def on_bar(self, bar):\n        bar.sma(self.window)\n"
+
+    [warning] = check(project(tmp_path, HEAD + own)).warnings
+
+    says = "AttributeError: 'Mine' object has no attribute 'window' (mine.py:10)"
+    assert warning.message == f"mine fails on its first bar: {says}"
+
+
 def test_what_only_the_made_up_bar_makes_a_hook_raise_is_no_warning(tmp_path: Path) -> None:
     own = "    def on_bar(self, bar):\n        self.quote.last\n"
 

@@ -130,24 +130,31 @@ def hooks_of(factory: type[Strategy]) -> list[str]:
 def make(
     factory: type[Strategy], symbol: str, parameters: Mapping[str, ParameterValue]
 ) -> Strategy:
-    """Make an instance as the engine does, and let it check its parameters.
+    """Make an instance as the engine does, after another one has checked the parameters: what its
+    `check` sets is not there in a run.
 
     Raises RefusedParameters, or OperatorMistake if the constructor or `check` itself fails.
     """
-    doing = "be made"
-    try:
+
+    def made() -> Strategy:
         strategy = factory(Context(symbol, factory.__name__))
         for name, value in parameters.items():
             setattr(strategy, name, value)
+        return strategy
+
+    doing = "be made"
+    try:
+        first = made()
         doing = "check itself"
-        strategy.check()
+        first.check()
+        doing = "be made"
+        return made()
     except FAILURES as error:
         if isinstance(error, ValueError) and doing == "check itself":
             raise RefusedParameters(str(error) or "its own check refuses them") from error
         file, line = place_of(error, factory, "check")
         text = f"{factory.__name__} cannot {doing}: {type(error).__name__}: {error}"
         raise OperatorMistake((_at(file, line, text),)) from error
-    return strategy
 
 
 @dataclass(frozen=True, slots=True)
