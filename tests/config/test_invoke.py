@@ -39,6 +39,22 @@ class Wordless(Exception):
         raise ZeroDivisionError
 
 
+class Unreachable(Strategy):
+    """Raises when anybody looks at it."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise ZeroDivisionError(name)
+
+
+def test_a_strategy_whose_hook_cannot_even_be_found_has_the_fault_itself() -> None:
+    strategy = Unreachable.__new__(Unreachable)
+
+    fault = invoke(strategy, "on_start", None)
+
+    assert fault is not None
+    assert fault.error.startswith("ZeroDivisionError: on_start (test_invoke.py:")
+
+
 RAISED = [
     ValueError("no"),
     SystemExit(3),

@@ -47,11 +47,10 @@ def invoke(
     """Call `hook`; return what went wrong, None if nothing did. Whatever happens, `put_back` is
     called next, and returns in words what the hook has done to the process.
     """
-    call, done = getattr(strategy, hook), ""
-    started = performance_s()
+    done, started = "", performance_s()
     try:
         try:
-            _carry_out(call, argument)
+            _carry_out(strategy, hook, argument)
         finally:
             done = put_back()
     except BaseException as error:
@@ -78,10 +77,11 @@ def _ctrl_c_raises() -> bool:
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def _carry_out(call: Callable[..., object], argument: object | None) -> None:
+def _carry_out(strategy: Strategy, hook: str, argument: object | None) -> None:
     """Anything raised in here, and only in here, comes from the hook: `is_inside` looks for this
     frame.
     """
+    call = getattr(strategy, hook)
     call() if argument is None else call(argument)
 
 
