@@ -205,7 +205,7 @@ def _class_names(file: Path) -> list[str]:
     """Return the names of a file's classes without running it; empty if it cannot be parsed."""
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, OSError):
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
         return []
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.bases]
 
