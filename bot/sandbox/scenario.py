@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
-from bot.sandbox.faults.script import FaultScript
+from bot.sandbox.faults.script import SECONDS_MAX, FaultScript
 from bot.sandbox.house.corporate_actions import CorporateAction
 from bot.sandbox.markets.flow.day import FlowScript
 from bot.sandbox.markets.mirror.model import FillName
@@ -159,7 +159,7 @@ class Switches(Part):
     refused_requests_count: bool = False
     modify_id: Literal["same", "new"] = "same"
     modify_executed: Literal["carried", "restarts"] = "carried"
-    row_visible_after_s: float = Field(default=0, ge=0)
+    row_visible_after_s: float = Field(default=0, ge=0, le=SECONDS_MAX)
     rejected_order_id: Literal["given", "empty"] = "given"
     place_names_account: Literal["required", "optional"] = "required"
     status_codes: Literal["seed", "core"] = "seed"

@@ -121,6 +121,11 @@ def test_what_cannot_be_played_is_refused_with_its_place(
             "'symbols[0].path[0].price': wanted at most 1,000,000,000",
         ),
         (
+            f"switches: {{row_visible_after_s: 1e15}}\n{HPG}",
+            "1:33",
+            "'switches.row_visible_after_s': wanted at most 1,000,000",
+        ),
+        (
             f"start: 9.30\n{HPG}",
             "1:8",
             "'start': wanted a time of the exchange's own zone, like 09:15",
