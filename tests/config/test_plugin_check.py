@@ -44,6 +44,11 @@ def problems_of(file: Path) -> tuple[Problem, ...]:
     ("body", "line", "says"),
     [
         ("    def __init__(self, a, b): ...\n", 6, "its __init__ wants arguments"),
+        (
+            "    def __init__(self, desk):\n        self.n = 0\n",
+            4,
+            "keeps what it gets from Strategy's",
+        ),
         ("    def __init__(self): ...\n", 6, "its __init__ lacks the argument that it gets"),
         ("    async def on_bar(self, bar): ...\n", 6, "on_bar is not a plain function"),
         ("    def on_bar(self, bar):\n        yield 1\n", 6, "on_bar is not a plain function"),

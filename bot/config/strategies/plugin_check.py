@@ -137,7 +137,11 @@ def make(
     """
 
     def made() -> Strategy:
-        strategy = factory(Context(symbol, factory.__name__))
+        context = Context(symbol, factory.__name__)
+        strategy = factory(context)
+        if getattr(strategy, "context", None) is not context:
+            text = "its __init__ keeps what it gets from Strategy's: leave it out, and set up state"
+            raise OperatorMistake((_class_problem(factory, f"{text} in on_start"),))
         for name, value in parameters.items():
             setattr(strategy, name, value)
         return strategy
@@ -149,6 +153,8 @@ def make(
         first.check()
         doing = "be made"
         return made()
+    except OperatorMistake:
+        raise
     except FAILURES as error:
         if isinstance(error, ValueError) and doing == "check itself":
             raise RefusedParameters(str(error) or "its own check refuses them") from error
