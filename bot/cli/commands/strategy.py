@@ -32,7 +32,7 @@ from bot.cli.strategy_templates import (
     write_new,
 )
 from bot.cli.target import Fields, load
-from bot.config.problems import OperatorMistake, shown_path
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.shipped import DEMO, shipped
 from bot.domain.entry import ONLY_SELLS, RunState
 
@@ -142,6 +142,8 @@ def show(invocation: Invocation, name: str) -> None:
         try:
             factory = find_strategy(name, loaded.base_dir)
         except OperatorMistake as mistake:
+            if any(problem.code != "E-CFG-031" for problem in mistake.problems):
+                raise  # there is one, and it is broken
             message = f"no strategy is configured as {name!r}; configured: {', '.join(plans)}"
             raise OperatorMistake.of("E-CFG-031", message) from mistake
         params = {
@@ -171,7 +173,7 @@ def _lines(key: str, value: object) -> list[str]:
 @click.pass_obj
 def new(invocation: Invocation, name: str, template: str) -> None:
     """Write a strategy file of that name; with `-t blank`, its Python too."""
-    from bot.config.strategies.plugins import project_of
+    from bot.config.strategies.plugins import place_of_name, project_of
 
     if not NAME.fullmatch(name):
         raise click.UsageError(f"a name is up to 40 of a-z, 0-9, _ and -; found {name!r}")
@@ -187,7 +189,14 @@ def new(invocation: Invocation, name: str, template: str) -> None:
     schema = f"../{SCHEMA_FILE}" if (folder.parent / SCHEMA_FILE).is_file() else ""
     files = {folder / f"{name}.yaml": strategy_text(template, name, schema)}
     if template == "blank":
-        files[project / "strategies" / f"{class_name(name)[1]}.py"] = class_text(name)
+        use = class_name(name)[1]
+        code = project / "strategies" / f"{use}.py"
+        if (other := place_of_name(use, project.absolute())) and other != shown_path(code):
+            text = (
+                f"{use} is a strategy already, {other}, and files may use it: choose another name"
+            )
+            raise OperatorMistake((Problem("E-CFG-046", text, shown_path(code)),))
+        files[code] = class_text(name)
     write_new(files)
     written = [shown_path(path) for path in files]
     print_result(invocation, {"written": written}, (f"wrote {path}" for path in written))

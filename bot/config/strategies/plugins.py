@@ -91,6 +91,14 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
     return found
 
 
+def place_of_name(use: str, base_dir: Path) -> str | None:
+    """Return what a name means already, as it may be shown; None if nothing."""
+    for point in _points().select(name=use):
+        return f"entry point {point.value}"
+    found = (_file_meant(folder, use) for folder in plugin_folders(base_dir))
+    return next((shown_path(file) for file in found if file is not None), None)
+
+
 def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
     """Return everything that can be used, and broken files with the reason."""
     rows: list[PluginRow] = []

@@ -205,6 +205,20 @@ def test_a_strategy_that_is_none_is_refused_with_the_names_there_are(capsys: Cap
     assert "configured: depth-hpg, sma-fpt" in err
 
 
+def test_a_class_that_is_broken_is_shown_with_what_is_wrong_with_it(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "bot.yaml").write_text("strategies: strategies/*.yaml\n", "utf-8")
+    called(capsys, "strategy", "new", "mine")
+    text = "from bot import Strategy\n\n\nclass Bad(Strategy):\n    def on_bars(self, bar): ...\n"
+    (folder / "strategies" / "bad.py").write_text(text, "utf-8")
+
+    code, _, err = called(capsys, "strategy", "show", "bad")
+
+    assert code == 3
+    assert "strategies/bad.py:5:1: E-CFG-032" in err
+
+
 def test_the_schema_is_printed_or_written(capsys: Capture, folder: Path) -> None:
     _, out, _ = called(capsys, "strategy", "schema")
     code, nothing, said = called(capsys, "strategy", "schema", "-o", ".bot/s.json")
@@ -268,6 +282,16 @@ def test_nothing_is_written_over(capsys: Capture, folder: Path) -> None:
     assert code == 3
     assert "strategies/own.py: E-CFG-046 already exists" in err
     assert [path.name for path in (folder / "strategies").iterdir()] == ["own.py"]
+
+
+def test_a_new_strategy_does_not_take_the_place_of_one_that_files_use(
+    capsys: Capture, folder: Path
+) -> None:
+    code, _, err = called(capsys, "strategy", "new", "sma-cross", "-t", "blank")
+
+    assert code == 3
+    assert "strategies/sma_cross.py: E-CFG-046 sma_cross is a strategy already" in err
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["../x", "A", "a b", "", "x" * 41, "a/b", "é"])
