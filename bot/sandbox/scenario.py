@@ -21,7 +21,7 @@ from bot.sandbox.markets.mirror.model import FillName
 from bot.sandbox.markets.replay.data import Recording, RecordKind, ReplayScript
 from bot.sandbox.scenario_part import LocalTime, Part, Span
 
-Price = Annotated[int, Field(gt=0, le=1_000_000_000)]
+Price = Annotated[int, Field(gt=0, le=100_000_000)]
 Volume = Annotated[int, Field(gt=0, le=1_000_000_000)]
 LevelVolume = Annotated[int, Field(gt=0, le=10_000_000)]
 Money = Annotated[int, Field(ge=0)]

@@ -116,9 +116,9 @@ def test_what_cannot_be_played_is_refused_with_its_place(
             "'symbols[0].deals[0].price': 27_013 is off tick: no order can have it",
         ),
         (
-            HPG.replace("27_000", "27_000, path: [{at: 10:00, price: 10_000_000_000}]"),
+            HPG.replace("27_000", "27_000, path: [{at: 10:00, price: 100_000_001}]"),
             "2:80",
-            "'symbols[0].path[0].price': wanted at most 1,000,000,000",
+            "'symbols[0].path[0].price': wanted at most 100,000,000",
         ),
         (
             f"switches: {{row_visible_after_s: 1e15}}\n{HPG}",
