@@ -111,6 +111,18 @@ def call_hooks(state: State, must_yield: MustYield = never) -> None:
                 return
 
 
+def _start(state: State, due: HookCall) -> bool:
+    """Start a strategy whose start was put off; return whether the hook is called yet."""
+    strategy, instance, hook = due.strategy, due.instance, due.hook
+    has_start = type(instance.strategy).on_start is not Strategy.on_start
+    if hook == "on_stop" and has_start:
+        return False  # what never started has nothing to end
+    instance.has_started = True
+    if hook != "on_start" and has_start:
+        _call(state, replace(due, hook="on_start", argument=None))
+    return strategy.state != DISABLED or hook in {"on_start", "on_stop"}
+
+
 def _call(state: State, due: HookCall) -> None:
     """Call a hook and judge its requests.
 
@@ -119,13 +131,8 @@ def _call(state: State, due: HookCall) -> None:
     earlier ones have left.
     """
     strategy, instance, hook = due.strategy, due.instance, due.hook
-    if not instance.has_started:
-        has_start = type(instance.strategy).on_start is not Strategy.on_start
-        if hook == "on_stop" and has_start:
-            return  # what never started has nothing to end
-        instance.has_started = True
-        if hook != "on_start" and has_start:
-            _call(state, replace(due, hook="on_start", argument=None))
+    if not instance.has_started and not _start(state, due):
+        return
     context, symbol = instance.context, instance.symbol
     means = means_of(state, strategy, symbol)
     show(state, strategy, instance, means)

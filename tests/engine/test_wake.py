@@ -473,3 +473,21 @@ def test_a_strategy_that_a_halt_kept_from_starting_starts_before_it_is_first_wok
     stage.request()
 
     assert seen == ["start", "timer", "timer"]
+
+
+def test_a_strategy_that_hangs_in_a_start_that_was_put_off_hears_nothing_more():
+    class Hangs(Stage):
+        def _invoke(self, strategy, hook, argument):
+            called.append(hook)
+            return STUCK if hook == "on_start" else super()._invoke(strategy, hook, argument)
+
+    called = list[str]()
+    hooks: dict[str, object] = {"on_start": lambda _: None}
+    known = {"test": RecoveredStrategy({}, 0, 0, 0, "on")}
+    recovery = Recovery(DAY, run_state=RunState.HALTED, strategies=known)
+    stage = Hangs(recovery=recovery, hooks=hooks)
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "me", strategy=None))
+
+    stage.request(lambda s: s.buy(100, why="y"))
+
+    assert called == ["on_start"]

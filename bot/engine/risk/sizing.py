@@ -119,9 +119,11 @@ def request_of(
 
 
 def file_quantity(plan: OrderPlan, *, price: int, cash: int) -> int:
-    """Return the file's size in shares, rounded down to whole lots; 0 if it buys none."""
+    """Return the file's size in shares, rounded down to whole lots; 0 if it buys none. Fewer shares
+    than a lot, where the file says so, are an odd lot.
+    """
     if plan.size_unit is SizeUnit.SHARES:
-        return plan.size // BOARD_LOT * BOARD_LOT
+        return plan.size if plan.size < BOARD_LOT else plan.size // BOARD_LOT * BOARD_LOT
     money = plan.size if plan.size_unit is SizeUnit.CASH else cash * plan.size // 100
     return money // price // BOARD_LOT * BOARD_LOT if price > 0 else 0
 

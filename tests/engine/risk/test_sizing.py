@@ -19,7 +19,7 @@ from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 SIZES = [
     (SizeUnit.SHARES, 250, 27_000, 200),
-    (SizeUnit.SHARES, 99, 27_000, 0),
+    (SizeUnit.SHARES, 99, 27_000, 99),
     (SizeUnit.CASH, 20_000_000, 27_000, 700),
     (SizeUnit.CASH, 2_699_999, 27_000, 0),
     (SizeUnit.CASH, 20_000_000, 0, 0),
@@ -163,7 +163,7 @@ def test_a_missing_price_names_what_the_market_lacks():
     buyer.request(lambda s: s.buy())
     stale = _with_order(basis=PriceBasis.ASK)
     stale.request(lambda s: s.buy())
-    tiny = _with_order(basis=PriceBasis.LAST, size=50)
+    tiny = _with_order(basis=PriceBasis.LAST, size=50, size_unit=SizeUnit.CASH)
     tiny.request(lambda s: s.buy())
 
     reasons = [each.new(Decision)[-1].numbers["reason"] for each in (buyer, stale, tiny)]

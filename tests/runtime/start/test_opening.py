@@ -59,11 +59,11 @@ class Stopped(Standby):
             raise OSError(errno.EAGAIN, "can't start new thread")
         return Seen(3, None, 0, None, is_free=True)
 
-    def _taking(self, _url: str, _holder: Holder, seen: Seen) -> Lease:
+    def _taking(self, url: str, _holder: Holder, seen: Seen) -> Lease:
         self.taken += 1
         # Both arrive in one pass of the loop: the stop, and the lease that is returned here.
         self._loop.call_soon_threadsafe(self.stop, "SIGTERM", "signal")
-        return Lease(seen.epoch + 1, self._release)
+        return Lease(url, seen.epoch + 1, self._release)
 
     def _release(self) -> None:
         self.released += 1
