@@ -124,3 +124,28 @@ async def test_live_warm_up_and_backtest_have_the_same_bars(
     assert await _stored(trades, width, tmp_path) == live
     if width >= FIVE:
         assert _warmed(trades, width) == live
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 60])
+async def test_bars_stamped_beside_their_session_count_in_it_also_for_a_warm_up(
+    minutes: int, tmp_path: Path
+) -> None:
+    clocks = ("09:14", "09:15", "09:16", "11:28", "11:30", "12:59", "13:01", "14:29", "14:45")
+    prices = range(27_000, 27_000 + 50 * len(clocks), 50)
+    trades = [(_at(clock), price, 1_000) for clock, price in zip(clocks, prices, strict=True)]
+    width = timedelta(minutes=minutes)
+
+    stored = await _stored(trades, width, tmp_path)
+
+    assert stored == _tested(trades, width)
+    assert not {_at("09:14"), _at("11:30"), _at("12:59")} & {bar.start for bar in stored}
+
+
+def test_a_row_that_the_broker_stamps_at_the_end_of_a_session_is_of_its_last_bar() -> None:
+    clocks = ("11:20", "11:25", "11:30", "13:00", "14:45")
+    trades = [(_at(clock), 27_000 + 50 * at, 1_000) for at, clock in enumerate(clocks)]
+
+    warmed = _warmed(trades, FIVE)
+
+    assert warmed == [bar for bar in _tested(trades, FIVE) if bar.start >= _at("11:20")]
+    assert [bar.volume for bar in warmed][:2] == [1_000, 2_000]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from bot.broker.client import BrokerClient
 from bot.config.problems import OperatorMistake
 from bot.domain.calendar import TradingCalendar
-from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.quote import DAY, Bar, LastClose, WentEx, span_of, widened, width_name
 from bot.domain.rulebook import Rulebook
 from bot.engine.findings import JUMP_MAX
@@ -37,6 +37,9 @@ _OPENS, _ENDS = time(9), time(15, 5)
 """Some histories stamp trades of the close at 15:00."""
 _PARTS: Final = (("morning", time(9), time(12)), ("afternoon", time(12), time(15, 5)))
 _DAYS_MORE: Final = 2
+_EARLY: Final = timedelta(minutes=2)
+"""A row stamped this little before trading begins is of its first bar, as in a backtest."""
+_INSTANT: Final = timedelta(microseconds=1)
 _AHEAD: Final = timedelta(minutes=1)
 """More than the broker's clock may be ahead plus the time of an answer."""
 _WEEK: Final = timedelta(days=7)
@@ -200,6 +203,7 @@ def filled(
     """
     if not bars:
         return [], []
+    bars = list(widened(_placed(rulebook, instrument.exchange, bars), step))
     known = {bar.start: bar for bar in bars}
     made, gaps, close = list[Bar](), list[str](), bars[0].open
     first, last = bars[0].start, bars[-1].start
@@ -224,6 +228,22 @@ def filled(
                     made.append(bar)
                     close = bar.close
     return made, gaps
+
+
+def _placed(rulebook: Rulebook, exchange: Exchange, bars: Sequence[Bar]) -> Iterator[Bar]:
+    """Yield rows at a time of the bar that polling would have had them in: one stamped when trading
+    pauses is of the last bar before, one stamped just before trading of the first.
+    """
+    for bar in bars:
+        start = bar.start
+        if rulebook.phase_at(exchange, start) not in BAR_PHASES:
+            change = rulebook.next_phase_change(exchange, start)
+            before = rulebook.phase_at(exchange, start - _INSTANT)
+            if change.phase in BAR_PHASES and change.at - start <= _EARLY:
+                start = change.at
+            elif before in BAR_PHASES and before is not Phase.PRE_CLOSED:
+                start -= _INSTANT
+        yield bar if start == bar.start else replace(bar, start=start)
 
 
 def missing_days(calendar: TradingCalendar, bars: Sequence[Bar], now: datetime) -> list[str]:
