@@ -60,9 +60,9 @@ class Job:
     """What every trial of a search has in common. Paths must mean the same on every worker.
 
     `code`: the hash of strategy file and plug-in, `content` of the data up to the last day,
-    `market` of the exchanges' rules and the fees; a worker that finds others refuses. `config`: the
-    bot's configuration, empty without one; `rules`: the hash of its risk settings; `base_dir`:
-    where the strategy's Python is looked up, empty: in the project of its file.
+    `market` of the exchanges' rules and the fees, `rules` of the risk settings; a worker that finds
+    others refuses. `config`: the bot's configuration, empty without one; `base_dir`: where the
+    strategy's Python is looked up, empty: in the project of its file.
     """
 
     strategy: str

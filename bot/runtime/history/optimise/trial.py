@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.config.problems import OperatorMistake, shown_path
-from bot.config.settings.load import load_settings
+from bot.config.settings.load import Loaded, load_settings
 from bot.config.strategies.invoke import files_of
 from bot.config.strategies.plugin_check import RefusedParameters, make
 from bot.domain.rulebook import Rulebook
@@ -62,7 +62,7 @@ def question_of(
         holdings=tuple(spec.holdings.items()),
         fill=spec.fill,
         config=str(loaded.path.absolute()) if loaded else "",
-        rules=sha256(loaded.settings.risk.model_dump_json().encode()).hexdigest() if loaded else "",
+        rules=risk_of(loaded),
         base_dir=str(wanted.base_dir.absolute()) if wanted.base_dir else "",
         content=content_of(spec),
         market=rules_of(spec),
@@ -152,6 +152,11 @@ def content_of(spec: BacktestSpec) -> str:
     return digest.hexdigest()
 
 
+def risk_of(loaded: Loaded | None) -> str:
+    """Return the hash of a bot's risk settings; empty without a configuration."""
+    return sha256(loaded.settings.risk.model_dump_json().encode()).hexdigest() if loaded else ""
+
+
 def rules_of(spec: BacktestSpec) -> str:
     """Return the hash of the exchanges' rules, the fees, and where each symbol is listed."""
     listed = sorted({str(each) for one in spec.strategies for each in one.instruments})
@@ -181,6 +186,7 @@ def prepared(job: Job) -> BacktestSpec:
         f"{shown_path(path)} or its Python": (code_of(strategy), job.code),
         "the content of the data": (content_of(spec), job.content),
         "the rules of the market": (rules_of(spec), job.market),
+        "a risk setting": (risk_of(wanted.loaded), job.rules),
     }
     if changed := [name for name, (now, then) in began_with.items() if now != then]:
         text = f"{changed[0]} is not what the search began with: start it anew"

@@ -145,6 +145,20 @@ def test_a_worker_with_another_strategy_or_data_refuses(question: Question, what
     assert "E-OPT-006" in found.problem
 
 
+def test_a_worker_with_other_risk_settings_refuses(tmp_path: Path) -> None:
+    config, file = tmp_path / "bot.yaml", tmp_path / "mine.yaml"
+    file.write_text(STRATEGY)
+    config.write_text("mode: sandbox\nstate_dir: state\nrisk: {max_in_flight: 1}\n")
+    wanted = Wanted((file,), first=FIRST_DAY, last=LAST_DAY, loaded=load_settings(config))
+    asked = asked_of(wanted, "fast=3..6")
+
+    config.write_text("mode: sandbox\nstate_dir: state\nrisk: {max_in_flight: 2}\n")
+    found = run_trial(asked.job, {})  # in a worker that starts only now
+
+    assert isinstance(found, Failure)
+    assert "E-OPT-006 a risk setting is not what the search began with" in found.problem
+
+
 @dataclass(frozen=True)
 class Counted(WavyBars):
     """Bars that note how often they are read."""
