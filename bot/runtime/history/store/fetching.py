@@ -35,6 +35,8 @@ _STRETCH_DAYS: Final = {"5m": 28, "15m": 28, "30m": 28, "1d": 364}
 """The longest range of a call is not documented: these are a few hundred to two thousand bars."""
 TRIES_MAX: Final = 5
 """Tries of one call refused by the quota; each waits as the quota says."""
+FIGURE_MAX: Final = 10**12
+"""More than any price or volume, and few enough digits to be read from a file again."""
 DAYS: Final = 90
 """Days fetched if no first day is given."""
 
@@ -160,6 +162,11 @@ class HistoryFetch:
         if not rows:
             return None
         starts = _starts(symbol, width, rows)
+        for row in rows:
+            figures = (row.open, row.high, row.low, row.close, row.volume)
+            if not all(0 <= (each or 0) < FIGURE_MAX for each in figures):
+                at = f"{row.start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+                raise _not_asked_for(symbol, f"a bar of {at} has a figure that no bar can have")
         instrument = listing or Instrument(symbol, Exchange.HOSE)
         closes = [row.close for row in rows if row.close]
         unit = price_unit(self.rules.rulebook, instrument, closes)

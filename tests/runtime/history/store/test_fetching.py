@@ -209,6 +209,26 @@ async def test_the_history_of_another_symbol_is_not_stored(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("close", "volume"),
+    [("27000", "-100"), ("27000", "1e15"), ("27000", "1e30"), ("1e15", "100"), ("-27000", "100")],
+)
+async def test_figures_that_no_bar_has_are_not_stored(
+    tmp_path: Path, close: str, volume: str
+) -> None:
+    class Absurd(Broker):
+        async def ask(self, symbol: str, _: Query) -> PriceHistory:
+            price, start = Decimal(close), datetime(2026, 11, 18, tzinfo=UTC)
+            bar = PriceBar(start, price, price, price, price, Decimal(volume))
+            return PriceHistory(symbol, (bar,))
+
+    with pytest.raises(OperatorMistake) as caught:
+        await fetched(tmp_path, Absurd(), "2026-11-18", "2026-11-18")
+
+    assert "HPG" in str(caught.value)
+    assert not (tmp_path / "bars").exists()
+
+
+@pytest.mark.parametrize(
     ("width", "wanted"),
     [
         ("15m", "E-DATA-016 HPG: a bar of 2026-11-18 09:05 is none of 15m; none of this answer"),
