@@ -40,6 +40,8 @@ _DAYS_MORE: Final = 2
 _EARLY: Final = timedelta(minutes=2)
 """A row stamped this little before trading begins is of its first bar, as in a backtest."""
 _INSTANT: Final = timedelta(microseconds=1)
+_FIGURE_MAX: Final = 10**12
+"""More than any price or volume."""
 _AHEAD: Final = timedelta(minutes=1)
 """More than the broker's clock may be ahead plus the time of an answer."""
 _WEEK: Final = timedelta(days=7)
@@ -146,6 +148,11 @@ def checked(
         raise UnusableHistory(f"it is of {history.symbol}")
     if len(closes) < len(history.bars):
         raise UnusableHistory(f"{len(history.bars) - len(closes):,} of its rows have no close")
+    for row in history.bars:
+        figures = (row.open, row.high, row.low, row.close, row.volume)
+        if any(each is not None and each >= _FIGURE_MAX for each in figures):
+            text = f"its bar of {_when(row.start)} has a figure that no bar can have"
+            raise UnusableHistory(text)
     if not closes:
         return []
     unit = price_unit(rulebook, instrument, closes)
@@ -182,6 +189,8 @@ def _objection(calendar: TradingCalendar, bar: Bar, step: timedelta, now: dateti
     if not 0 < bar.low <= min(bar.open, bar.close) <= max(bar.open, bar.close) <= bar.high:
         prices = f"opens at {bar.open:,} and closes at {bar.close:,}"
         return f"{prices} with a low of {bar.low:,} and a high of {bar.high:,}"
+    if _is_far(bar.low, bar.high):
+        return f"has a low of {bar.low:,} and a high of {bar.high:,}"
     return f"has a volume of {bar.volume:,}" if bar.volume < 0 else ""
 
 

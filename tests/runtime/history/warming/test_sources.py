@@ -83,6 +83,18 @@ def test_rows_are_bars_in_vnd_whatever_the_scale() -> None:
             "opens at 27,000 and closes at 27,000 with a low of 27,000 and a high of 26,900",
         ),
         (
+            [_row("2026-11-18T10:05", high=Decimal(270_000))],
+            "2026-11-18 10:05 has a low of 27,000 and a high of 270,000",
+        ),
+        (
+            [_row("2026-11-18T10:05", volume=Decimal("1e30"))],
+            "2026-11-18 10:05 has a figure that no bar can have",
+        ),
+        (
+            [_row("2026-11-18T10:05", Decimal("1e20"))],
+            "2026-11-18 10:05 has a figure that no bar can have",
+        ),
+        (
             [_row("2026-11-18T10:05"), _row("2026-11-18T10:05", 27_050)],
             "it has two bars of 2026-11-18 10:05",
         ),
