@@ -12,6 +12,7 @@ from bot.cli.command import Invocation
 from bot.cli.options import ungrouped
 from bot.cli.show import say
 from bot.cli.target import load
+from bot.config.market_files.table import shown
 from bot.config.problems import OperatorMistake
 from bot.config.settings.places import find_config
 from bot.config.shipped import DEMO, shipped
@@ -23,7 +24,8 @@ FILLS: Final = ("touch", "depth", "queue")
 _DATA: Final = (
     "Bars or recorded days: a folder or files, repeatable; else stored or simulated bars."
 )
-
+DIGITS_MAX: Final = 15
+"""More than anybody's money in VND."""
 
 Options = TypeVar("Options", bound=Callable[..., object])
 
@@ -54,7 +56,7 @@ class Day(click.ParamType[date]):
 
 
 class Whole(click.ParamType[int]):
-    """A whole number above 0; 100_000_000 and 100,000,000 are the same."""
+    """A whole number of 1 to 15 digits, above 0; 100_000_000 and 100,000,000 are the same."""
 
     name = "number"
 
@@ -62,8 +64,10 @@ class Whole(click.ParamType[int]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
         digits = ungrouped(str(value))
-        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
-            self.fail(f"{value!r}: wanted a whole number above 0, like 100_000_000", param, ctx)
+        is_whole = digits.isascii() and digits.isdigit() and digits.strip("0") != ""
+        if not is_whole or len(digits) > DIGITS_MAX:
+            text = f"wanted a whole number above 0, of at most {DIGITS_MAX} digits"
+            self.fail(f"{shown(str(value))}: {text}, like 100_000_000", param, ctx)
         return int(digits)
 
 

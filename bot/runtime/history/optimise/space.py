@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from math import floor, isfinite, prod
+from math import floor, prod
 from typing import Final
 
+from bot.config.market_files.table import shown
 from bot.config.model_check import did_you_mean
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.strategies.plugin_check import Parameter, parameters_of
@@ -25,6 +26,8 @@ _RANGE: Final = re.compile(r"(?P<low>[^.|:]+(?:\.\d+)?)\.\.(?P<high>[^|:]+?)(?::
 _KINDS: Final = {int: "whole numbers", float: "numbers", str: "texts", bool: "true or false"}
 _FLAGS: Final = {"true": True, "false": False}
 SHAPES: Final = "NAME=LOW..HIGH, NAME=LOW..HIGH:STEP or NAME=A|B|C"
+NUMBER_END: Final = 10**15
+"""Numbers and steps are below it: floats hold such whole numbers exactly."""
 NEAR: Final = 20
 """In a range without a step, a neighbour is a twentieth of the range away."""
 
@@ -147,6 +150,11 @@ def _dimension(name: str, text: str, known: Mapping[str, Parameter], use: str) -
         if step is not None and not 0 < step <= high - low:
             text = f"{name!r} has a step of {step:g}: wanted one above 0, at most {high - low:g}"
             raise _wrong(text)
+        if step is not None and high - low >= step * NUMBER_END:
+            text = (
+                f"{name!r} has a step of {step:g}, too fine for {low:g} to {high:g}: leave it out"
+            )
+            raise _wrong(text)
         step = step or (1.0 if kind is int else None)
         if step is not None:  # the range ends at its last whole step
             exact = [Decimal(repr(each)) for each in (low, high, step)]  # floats would miss it
@@ -169,11 +177,14 @@ def _value(name: str, word: str, kind: type) -> ParameterValue:
         if kind is str and word:
             return word
         value = int(word) if kind is int else float(word)
-        if isfinite(value):
+        if abs(value) < NUMBER_END:
             return value
+        if abs(value) >= NUMBER_END:  # no comparison holds of what is not a number
+            text = f"{name!r} is {_KINDS[kind]} of at most 15 digits, found {shown(word)}"
+            raise _wrong(text)
     except (ValueError, KeyError):
         pass
-    raise _wrong(f"{name!r} is {_KINDS[kind]}, found {word!r}")
+    raise _wrong(f"{name!r} is {_KINDS[kind]}, found {shown(word)}")
 
 
 def _wrong(message: str) -> OperatorMistake:
