@@ -5,8 +5,8 @@
     manifest.json                    ranges: from where, when, adjusted or not
 
 Each file is written beside the old one and renamed, bars before the manifest: after a kill there
-may be bars that the manifest lacks, which repeating the import adds. There is one writer at a time.
-Existing bars are never replaced silently.
+may be bars that the manifest lacks, which repeating the import adds. That they are adjusted it says
+before. There is one writer at a time. Existing bars are never replaced silently.
 """
 
 import fcntl
@@ -189,6 +189,10 @@ class Writer:
         new = joined(bars)
         path, old, added = self.check(new, overlap, is_adjusted=is_adjusted)
         width = width_name(timedelta(seconds=new.seconds))
+        known = days or (day_of(int(new.start[0])), day_of(int(new.start[-1])))
+        told = StoredRange(width, new.symbol, *known, origin, source, at, is_adjusted)
+        if is_adjusted:  # told before, of one day: what is killed here is not taken for quoted
+            self.note(replace(told, last=told.first))
         if added.new or (added.differing and overlap is Overlap.REPLACE):
             # Both in order of time; where both have a bar, `over` wins.
             base, over = (new, old) if overlap is Overlap.KEEP else (old, new)
@@ -198,8 +202,7 @@ class Writer:
             first, last = held.span() or (0, 0)
             write = write_parquet if path.suffix == PARQUET else write_bars
             write(path, held.chunks(first, last + 1))
-        known = days or (day_of(int(new.start[0])), day_of(int(new.start[-1])))
-        self.note(StoredRange(width, new.symbol, *known, origin, source, at, is_adjusted))
+        self.note(told)
         return added
 
     def check(

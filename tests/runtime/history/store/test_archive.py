@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.history.bars import BarColumns, DayFrame
-from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange, joined
+from bot.runtime.history.store.archive import (
+    Archive,
+    Origin,
+    Overlap,
+    StoredRange,
+    Writer,
+    joined,
+)
 from bot.runtime.history.store.bar_files import read_columns
 from bot.runtime.history.store.bar_writing import write_bars
 from bot.runtime.history.store.parquet_files import PART_BARS, read_parquet, write_parquet
@@ -114,6 +121,27 @@ def test_the_manifest_says_where_bars_came_from_and_joins_what_is_one_range(tmp_
     day = date(2027, 2, 17)
     second = StoredRange("1m", "HPG", day, day, Origin.IMPORT, "HPG-2.csv", NOW)
     assert archive.ranges() == (first, second)
+
+
+class Killed(Writer):
+    """A writer that comes no further than its first bars."""
+
+    def note(self, new: StoredRange) -> None:
+        if list(self._archive.folder.rglob("HPG*")):
+            raise KeyboardInterrupt
+        super().note(new)
+
+
+def test_adjusted_bars_are_known_as_such_if_the_manifest_is_not_reached_any_more(
+    tmp_path: Path,
+) -> None:
+    archive = Archive(tmp_path)
+
+    with pytest.raises(KeyboardInterrupt):
+        Killed(archive).add([columns(1)], Origin.IMPORT, source="x", at=NOW, is_adjusted=True)
+
+    assert stored(archive) == [(1, 27_000)]
+    assert [each.is_adjusted for each in archive.ranges()] == [True]
 
 
 def test_adjusted_bars_do_not_join_those_as_quoted(tmp_path: Path) -> None:
