@@ -218,7 +218,9 @@ class Recorder:
             self._write_waiting()
             if self._tape.is_open:
                 if self._part is not None:
-                    self._flush([self._row(self._at, END, "", "", "")])
+                    lost = self._tape.lost  # by no later call told
+                    gap = [self._gap(self._at, lost)] if lost else []
+                    self._flush([*gap, self._row(self._at, END, "", "", "")])
                 self._close_part()
         except (OSError, sqlite3.Error) as error:
             self._give_up(f"it can't be written ({error})")
@@ -263,12 +265,7 @@ class Recorder:
                 self._flush(rows)
                 self._next_part(call.at)
             if call.lost:
-                rows.append(self._row(call.at, GAP, json.dumps([call.lost]), "", ""))
-            if call.lost and not self._has_gap:
-                self._has_gap = True
-                text = f"the recording has a gap: {call.lost:,} events came faster than it can be"
-                text += " written. This run can be replayed up to there"
-                self._on_loop(self._say, text)
+                rows.append(self._gap(call.at, call.lost))
             event = "" if call.event is None else self._codecs.event.write(call.event)
             odd = json.dumps(call.odd) if call.odd else ""
             commands = self._codecs.commands.write(call.commands) if call.commands else ""
@@ -283,6 +280,15 @@ class Recorder:
             if self._stopping or len(self._tape.calls) >= self._tape.full:
                 break
             self._sleep_s(BUSY_S)
+
+    def _gap(self, at: datetime, lost: int) -> Row:
+        """Return the row of calls that were dropped; the first time, say so."""
+        if not self._has_gap:
+            self._has_gap = True
+            text = f"the recording has a gap: {lost:,} events came faster than it can be"
+            text += " written. This run can be replayed up to there"
+            self._on_loop(self._say, text)
+        return self._row(at, GAP, json.dumps([lost]), "", "")
 
     def _row(self, at: datetime, kind: str, event: str, odd: str, commands: str) -> Row:
         self._number, self._at = self._number + 1, at

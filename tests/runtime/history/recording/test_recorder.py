@@ -126,6 +126,18 @@ async def test_parts_end_with_time_and_day_and_each_day_has_the_head(tmp_path: P
     assert told.kinds(next_day)[-1] == "end"
 
 
+async def test_what_is_lost_just_before_the_end_is_a_gap_too(tmp_path: Path) -> None:
+    told = Recording(tmp_path)
+    told.pass_time(ROOM + 5, step_s=0)
+    told.recorder.start()
+
+    told.recorder.stop()
+    await until(lambda: bool(told.said))
+
+    assert told.kinds(DAY)[-3:] == ["TimePassed", "gap", "end"]
+    assert told.said[0].startswith("the recording has a gap: 5 events")
+
+
 async def test_a_full_queue_drops_says_so_once_and_marks_the_gap(tmp_path: Path) -> None:
     told = Recording(tmp_path)
     told.pass_time(ROOM + 5, step_s=0)
