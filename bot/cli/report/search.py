@@ -45,11 +45,9 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
     made = [f"{found.count(TrialState.PLAYED):,} played"]
     if refused := found.count(TrialState.REFUSED):
         made.append(f"{refused:,} refused by the strategy's own check")
-    silent = [trial for trial in found.trials if trial.state is TrialState.SILENT]
-    idle = sum(not each.outcome or not any(each.outcome.gains[: found.seen]) for each in silent)
-    if idle:
+    if idle := _idle(found):
         made.append(f"{idle:,} that never traded")
-    if without := len(silent) - idle:
+    if without := found.count(TrialState.SILENT) - idle:
         made.append(f"{without:,} with too few days for a figure")
     few = f"; {found.wanted:,} were wanted, but there are no more"
     few = few if len(found.trials) < found.wanted else ""
@@ -135,7 +133,7 @@ def search_json(found: Search, name: str) -> Plain:
         "trials": len(found.trials),
         "played": found.count(TrialState.PLAYED),
         "refused": found.count(TrialState.REFUSED),
-        "never_traded": found.count(TrialState.SILENT),
+        "never_traded": _idle(found),
         "repeated": found.repeated,
         "best": None if best is None else _trial_json(found, best),
         "as_it_is": _trial_json(found, found.before),
@@ -188,6 +186,12 @@ def progress_words(done: int, wanted: int, best: Trial | None, objective: Object
     value = percent(best.value) if objective is Objective.RETURN else ratio(best.value)
     shown = f"best {NAMES[objective]} {value} with {words_of(best.values)}"
     return f"{done:,} of {wanted:,} trials · {shown}"
+
+
+def _idle(found: Search) -> int:
+    """Return how many trials never traded; others may have too few days for a figure."""
+    silent = (trial for trial in found.trials if trial.state is TrialState.SILENT)
+    return sum(not each.outcome or not any(each.outcome.gains[: found.seen]) for each in silent)
 
 
 def _both(found: Search, trial: Trial) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.report.search import search_page, sections
+from bot.cli.report.search import search_json, search_page, sections
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.history.optimise.result import (
     Fold,
@@ -393,5 +393,8 @@ def test_a_trial_that_traded_on_too_few_days_is_not_one_that_never_traded() -> N
     idle = Trial(1, {"fast": 1}, TrialState.SILENT, None, TrialResult(DAYS, (0.0,) * 40, 0, 0, 0))
 
     made = dict(sections(found_of(traded, idle)))["trials"]
+    as_json = search_json(found_of(traded, idle), "hill")
 
+    assert isinstance(as_json, dict)
+    assert as_json["never_traded"] == 1
     assert made == "2 made: 0 played, 1 that never traded, 1 with too few days for a figure"
