@@ -151,8 +151,9 @@ def checked(
     for row in history.bars:
         figures = (row.open, row.high, row.low, row.close, row.volume)
         if any(each is not None and each >= _FIGURE_MAX for each in figures):
-            text = f"its bar of {_when(row.start)} has a figure that no bar can have"
-            raise UnusableHistory(text)
+            raise UnusableHistory(
+                f"its bar of {_when(row.start)} has a figure that no bar can have"
+            )
     if not closes:
         return []
     unit = price_unit(rulebook, instrument, closes)
@@ -296,8 +297,8 @@ class StoredBars:
     async def read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
-        """Return the newest bars, built from the widest suitable ones. Raises UnusableHistory if
-        the store cannot be read.
+        """Return the newest bars, built from the widest suitable ones, and after their end from
+        narrower ones. Raises UnusableHistory if the store cannot be read.
         """
         if not self.folder.is_dir():
             return None
@@ -351,31 +352,49 @@ class StoredBars:
     def _read(
         self, instrument: Instrument, width: timedelta, count: int, now: datetime
     ) -> Earlier | None:
+        every = self._files_of(instrument.symbol)
+        files = {step: file for step, file in every.items() if not width % step}
+        found, gaps, newest = dict[datetime, Bar](), list[str](), date.min
+        for step, file in sorted(files.items(), reverse=True):
+            first = first_of(now, width, count).astimezone(EXCHANGE_TZ).date()
+            try:
+                last, own, missing = self._bars_of(instrument, step, file, first, newest, now)
+            except (OperatorMistake, UnusableHistory):
+                if not found:
+                    raise
+                missing = [f"its bars of {width_name(step)} are not used: bot data check"]
+            else:
+                newest = max(newest, last)
+                made = [bar for bar in widened(own, width) if span_of(bar.start, width)[1] <= now]
+                found = {bar.start: bar for bar in made} | found
+            gaps += missing
+        bars = tuple(found[each] for each in sorted(found)[-count:])
+        return Earlier(bars, gaps=tuple(gaps)) if files else None
+
+    def _bars_of(
+        self,
+        instrument: Instrument,
+        step: timedelta,
+        file: Path,
+        first: date,
+        newest: date,
+        now: datetime,
+    ) -> tuple[date, list[Bar], list[str]]:
+        """Return a file's last day, its bars from a day on and what it lacks; none unless it goes
+        on after the day `newest`.
+        """
         from bot.runtime.history.store.archive import Archive
         from bot.runtime.history.store.store import open_bars
 
-        archive, symbol = Archive(self.folder), instrument.symbol
-        files = {
-            step: file
-            for step, file in self._files_of(symbol).items()
-            if width % step == timedelta(0)
-        }
-        if not files:
-            return None
-        step = max(files)
-        name = width_name(step)
-        if any(e.is_adjusted for e in archive.ranges() if (e.width, e.symbol) == (name, symbol)):
+        source, symbol = open_bars(file, width=step), instrument.symbol
+        span, key = source.span(symbol), (width_name(step), symbol)
+        if span is None or span[1] <= newest:
+            return newest, [], []
+        if any(e.is_adjusted for e in Archive(self.folder).ranges() if (e.width, e.symbol) == key):
             raise UnusableHistory("its prices are adjusted, those of today are as quoted")
-        source = open_bars(files[step], width=step)
-        span = source.span(symbol)
-        if span is None:
-            return None
-        first = max(span[0], first_of(now, width, count).astimezone(EXCHANGE_TZ).date())
-        chunks = source.chunks(symbol, first, now.astimezone(EXCHANGE_TZ).date())
+        today = now.astimezone(EXCHANGE_TZ).date()
+        chunks = source.chunks(symbol, max(span[0], first), today)
         bars = [bar for chunk in chunks for bar in chunk.bars() if bar.start <= now]
         if step == DAY:
-            gaps = missing_days(self.rulebook.calendar, bars, now)
-        else:
-            bars, gaps = filled(self.rulebook, instrument, bars, step)
-        made = [bar for bar in widened(bars, width) if span_of(bar.start, width)[1] <= now]
-        return Earlier(tuple(made[-count:]), gaps=tuple(gaps))
+            return span[1], bars, missing_days(self.rulebook.calendar, bars, now)
+        return span[1], *filled(self.rulebook, instrument, bars, step)

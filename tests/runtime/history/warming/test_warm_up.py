@@ -593,6 +593,33 @@ async def test_a_symbol_of_the_store_needs_its_own_files_alone(tmp_path: Path) -
     assert found == Earlier((Bar("HPG", start, 300, *prices, 100),))
 
 
+async def test_wide_bars_of_the_store_that_end_early_do_not_hide_narrower_ones(
+    tmp_path: Path,
+) -> None:
+    header = "time,open,high,low,close,volume\n"
+    files = {
+        "30m": "2026-11-17 10:00,27000,27000,27000,27000,100\n",
+        "1m": "2026-11-17 10:05,26900,26900,26900,26900,100\n"
+        "2026-11-18 10:05,27100,27100,27100,27100,100\n",
+    }
+    for width, rows in files.items():
+        path = tmp_path / "bars" / width / "HPG.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text(header + rows)
+
+    store = StoredBars(tmp_path, RULES)
+
+    found = await store.read(HPG, 30 * MINUTE, 300, NOW)
+    (tmp_path / "bars" / "1m" / "HPG.csv").write_text("damaged")
+    wide = await store.read(HPG, 30 * MINUTE, 300, NOW)
+
+    assert found is not None
+    assert wide is not None
+    assert [bar.close for bar in found.bars if bar.volume] == [27_000, 27_100]
+    assert [bar.close for bar in wide.bars] == [27_000]
+    assert wide.gaps == ("its bars of 1m are not used: bot data check",)
+
+
 async def test_days_that_the_store_lacks_are_named(tmp_path: Path) -> None:
     path = tmp_path / "bars" / "1d" / "HPG.csv"
     path.parent.mkdir(parents=True)
