@@ -93,6 +93,12 @@ def require_possible(loaded: Loaded) -> None:
         raise OperatorMistake.of("E-RUN-008", text, ExitCode.CONFIG)
 
 
+def _let_go(taking: asyncio.Future[Lease]) -> None:
+    """Release a lease that arrives after the stop: nobody is going to use it."""
+    if not taking.cancelled() and taking.exception() is None:
+        taking.result().release()
+
+
 class Standby:
     """Waits for a lease. `trouble` says in words why, for the status."""
 
@@ -172,9 +178,8 @@ class Standby:
 
     async def _take(self, seen: Seen) -> Lease | None:
         """Take an available lease; None if somebody was faster, or it was stopped."""
-        taking = asyncio.ensure_future(
-            in_time(partial(self._take_it, self._url, self._holder, seen))
-        )
+        take_it = partial(self._take_it, self._url, self._holder, seen)
+        taking = asyncio.ensure_future(in_time(take_it))
         ending = asyncio.ensure_future(self._stopping.wait())
         try:
             while not (taking.done() or ending.done()):
@@ -186,6 +191,7 @@ class Standby:
                 if not (taking.done() or ending.done()):
                     self._saw_nothing(f"no answer for over {LOOK_MAX_S:g} s")
             if not taking.done():
+                taking.add_done_callback(_let_go)
                 return None
             lease = taking.result()
             if self._stopping.is_set():  # it came in the same moment
