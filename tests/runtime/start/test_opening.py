@@ -54,7 +54,7 @@ class Stopped(Standby):
         self.taken = self.released = 0
 
     def _look(self) -> Seen:
-        if self._when != "taking":
+        if self._when not in {"taking", "late"}:
             self._loop.call_soon_threadsafe(self.stop, "SIGTERM", "signal")
         if self._when == "without a thread":
             raise OSError(errno.EAGAIN, "can't start new thread")
