@@ -54,6 +54,16 @@ def test_what_was_changed_after_it_was_installed_is_named(tmp_path: Path) -> Non
     assert list(planted([tmp_path], [])) == [file]
 
 
+@pytest.mark.parametrize("name", ["_virtualenv.pth", "other.pth"])
+def test_what_cannot_be_read_is_named_and_ends_no_start_as_a_bug(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / "gone.pth").symlink_to(tmp_path / "nowhere")
+
+    found = list(planted([tmp_path], [tmp_path / "sitecustomize.py"]))
+
+    assert {file.name for file in found} == {name, "gone.pth", "sitecustomize.py"}
+
+
 @pytest.mark.parametrize(("text", "count"), [("import _virtualenv", 0), ("import os", 1)])
 def test_what_tools_write_is_known_by_its_text(tmp_path: Path, text: str, count: int) -> None:
     (tmp_path / "_virtualenv.pth").write_text(text)

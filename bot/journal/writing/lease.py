@@ -218,10 +218,10 @@ def _lock_file(url: str) -> Callable[[], None]:
     try:
         connection.execute("PRAGMA journal_mode=MEMORY")
         connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         connection.close()
         if sqlite_code(error) not in _LOCKED:
-            raise unreachable(url, str(error)) from error
+            raise unreachable(url, f"{path}: {error}") from error
         with reading_current(url) as stored:
             raise LeaseHeld(holder_of(stored)) from error
     return connection.close

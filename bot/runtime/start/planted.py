@@ -12,7 +12,7 @@ import site
 import sys
 import sysconfig
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from importlib.metadata import distributions
 from pathlib import Path
@@ -51,17 +51,29 @@ def planted(folders: Iterable[Path], customisers: Iterable[Path]) -> Iterator[Pa
     stdlib = Path(sysconfig.get_path("stdlib")).resolve()
     for folder in folders:
         files = sorted(folder.glob("*.pth"))[:FILES_MAX]
-        unknown = []
-        for file in files:
-            made = MADE_BY_TOOLS.get(file.name)
-            if made is None or file.read_text("utf-8", "replace").strip() != made:
-                unknown.append(file)
+        unknown = [file for file in files if not _is_made_by_tool(file)]
         recorded = _recorded(folder) if unknown else {}
-        yield from (file for file in unknown if recorded.get(file.name) != _hash_of(file))
+        yield from (file for file in unknown if not _is_in(recorded, file))
     for module in customisers:
         is_python_s = module.parent.resolve() == stdlib or module.parent == stdlib
-        if not is_python_s and _recorded(module.parent).get(module.name) != _hash_of(module):
+        if not is_python_s and not _is_in(_recorded(module.parent), module):
             yield module
+
+
+def _is_made_by_tool(file: Path) -> bool:
+    made = MADE_BY_TOOLS.get(file.name)
+    try:
+        return made is not None and file.read_text("utf-8", "replace").strip() == made
+    except OSError:
+        return False
+
+
+def _is_in(recorded: Mapping[str, str], file: Path) -> bool:
+    """Return whether a package recorded the file as it is; one that can't be read is nobody's."""
+    try:
+        return recorded.get(file.name) == _hash_of(file)
+    except OSError:
+        return False
 
 
 def _recorded(folder: Path) -> dict[str, str]:

@@ -129,6 +129,14 @@ def test_the_side_file_is_for_its_owner_alone(sqlite_url: str) -> None:
     lease.release()
 
 
+def test_a_side_file_that_is_none_is_named(sqlite_url: str) -> None:
+    side = Path(sqlite_url.removeprefix("sqlite:///") + ".lease")
+    side.write_bytes(b"no database at all" * 100)
+
+    with pytest.raises(Unreachable, match=r"journal\S*\.lease: file is not a database"):
+        acquire(sqlite_url, FIRST)
+
+
 THIRD = Holder(4713, "three", datetime(2026, 11, 19, 1, 43, tzinfo=UTC))
 LIFE_MS = round(LEASE_LIFE_S * 1000)
 
