@@ -12,7 +12,6 @@ from bot.cli.command import Invocation
 from bot.cli.options import ungrouped
 from bot.cli.show import say
 from bot.cli.target import load
-from bot.config.market_files.table import shown
 from bot.config.problems import OperatorMistake
 from bot.config.settings.places import find_config
 from bot.config.shipped import DEMO, shipped
@@ -66,6 +65,8 @@ class Whole(click.ParamType[int]):
         digits = ungrouped(str(value))
         is_whole = digits.isascii() and digits.isdigit() and digits.strip("0") != ""
         if not is_whole or len(digits) > DIGITS_MAX:
+            from bot.config.market_files.table import shown  # slow, and help pages do not need it
+
             text = f"wanted a whole number above 0, of at most {DIGITS_MAX} digits"
             self.fail(f"{shown(str(value))}: {text}, like 100_000_000", param, ctx)
         return int(digits)
