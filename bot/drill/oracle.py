@@ -95,6 +95,14 @@ class StoryResult:
         """
         return frozenset(row["order_id"] for row in self.rows(query))
 
+    def handed_back(self) -> frozenset[str]:
+        """Return the orders placed elsewhere that the bot had found by their looks, and then said
+        to be another's: it takes nothing more from their rows, and cancels none by itself.
+        """
+        alerts = self.rows("select text, numbers from notes where kind = 'ALERT'")
+        told = [json.loads(row["numbers"]) for row in alerts]
+        return self.by_hand & {str(each.get("order_id")) for each in told if each.get("is_kept")}
+
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Query the journal, opened read-only."""
         with reading(self.journal) as connection:
@@ -188,10 +196,12 @@ def orders_agree_with_the_ledger(outcome: StoryResult) -> list[str]:
     ended there has ended here.
     """
     found = []
-    nobodys = outcome.nobodys
+    nobodys, handed_back = outcome.nobodys, outcome.handed_back()
     for row in outcome.rows("select * from orders"):
         key, truth = row["order_id"], outcome.orders.get(row["order_id"])
         if truth is None or (key in nobodys and outcome.is_last_minutes(key)):
+            continue
+        if key in handed_back:
             continue
         ours = (row["executed_quantity"], row["executed_amount"])
         theirs = (truth["executed"], truth["amount"])

@@ -28,11 +28,11 @@ GHOST = "ORD2 is at the broker and looks like BUY 100 HPG LIMIT 26,900 (L-0001),
 TABLES = (
     "create table orders (order_id, intent_id, symbol, side, quantity, note)",
     "create table intents (intent_id, order_id, symbol, side, quantity, state)",
-    "create table notes (kind, symbol, text)",
+    "create table notes (kind, symbol, text, numbers default '{}')",
     "create table halts (scope, to_state)",
     "insert into intents values ('L-0001', null, 'HPG', 'BUY', 100, 'REFUSED')",
     "insert into orders values ('ORD2', null, 'HPG', 'BUY', 100, 'looks like L-0001')",
-    f"insert into notes values ('ALERT', 'HPG', '{GHOST}')",
+    f"insert into notes (kind, symbol, text) values ('ALERT', 'HPG', '{GHOST}')",
     "insert into halts values ('symbol:HPG', 'HALTED')",
 )
 
@@ -146,6 +146,37 @@ def test_a_fill_of_the_last_minute_is_excused_for_somebody_elses_order_alone(
     )
 
     assert bool(found) is is_found
+
+
+@pytest.mark.parametrize(
+    ("told", "by_hand", "is_found"),
+    [
+        ({"order_id": "ORD2", "is_kept": True}, {"ORD2"}, False),
+        ({"order_id": "ORD2", "is_kept": False}, {"ORD2"}, True),
+        ({"order_id": "ORD3", "is_kept": True}, {"ORD2", "ORD3"}, True),
+        ({"order_id": "ORD2", "is_kept": True}, set(), True),
+    ],
+)
+def test_what_becomes_of_a_strangers_order_once_it_is_called_one_is_excused(
+    tmp_path: Path,
+    journal: sqlite3.Connection,
+    told: dict[str, object],
+    by_hand: set[str],
+    *,
+    is_found: bool,
+) -> None:
+    journal.execute("update notes set numbers = ?", (json.dumps(told),))
+    journal.execute("update orders set intent_id = 'L-0001'")
+    journal.execute("alter table orders add state default 'ACCEPTED'")
+    for name in ("executed_quantity", "executed_amount", "fee", "tax"):
+        journal.execute(f"alter table orders add {name} default 0")
+    truth = {"at": "2026-11-19T02:40:00+00:00", "executed": 0, "amount": 0, "remaining": 0}
+    truth |= {"fee": 0, "tax": 0}
+    url, hand = f"sqlite:///{tmp_path / 'journal.db'}", frozenset(by_hand)
+
+    found = orders_agree_with_the_ledger(StoryResult(url, {"ORD2": truth}, by_hand=hand))
+
+    assert found == (["ORD2 has ended and is ACCEPTED"] if is_found else [])
 
 
 def test_a_bot_that_never_made_its_journal_is_a_fault_and_no_bug(tmp_path: Path) -> None:

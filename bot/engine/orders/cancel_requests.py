@@ -20,7 +20,7 @@ from bot.domain.entry import (
     StateChanged,
     Verdict,
 )
-from bot.domain.order import Intent, Side
+from bot.domain.order import Intent, SendState, Side
 from bot.engine import gate
 from bot.engine.orders import matching
 from bot.engine.risk.losses import limit_of
@@ -192,12 +192,14 @@ def request_expired(state: State) -> None:
 
 def is_in_doubt(state: State, order: TrackedOrder) -> bool:
     """Return whether an order that was taken for ours by its looks may be somebody else's, and
-    nobody has resumed its symbol since. Then a person, a halt or a loss limit cancels it, and
-    neither its time limit nor its strategy.
+    nobody has resumed its symbol since: its rows no longer look like it, or its nonce was unused.
+    Then a person, a halt or a loss limit cancels it, and neither its time limit nor its strategy.
     """
     tracked = state.intents.get(order.row.intent_id or "")
-    is_found = tracked is not None and tracked.may_be_anothers
-    return is_found and order.row.symbol in state.halted_symbols
+    if tracked is None:
+        return False
+    is_strange = tracked.state is SendState.MATCHED and bool(order.shown.doubt)
+    return is_strange or (tracked.may_be_anothers and order.row.symbol in state.halted_symbols)
 
 
 def _is_halted(state: State) -> bool:

@@ -18,10 +18,11 @@ from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.message import ReadOrder
-from bot.domain.order import TERMINAL_STATES, OrderReport, Side
+from bot.domain.order import TERMINAL_STATES, OrderReport, SendState, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
 from bot.engine.orders import unseen
+from bot.engine.orders.cancel_requests import is_in_doubt
 from bot.engine.orders.matching import another_order, belongs, contradiction, known_prices
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.view import Opposite
@@ -87,6 +88,9 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     _learn_totals(state, order, report)
     wrong = contradiction(row, report, shown.totals, known_prices(state, row))
     if wrong is not None:
+        tracked = state.intents.get(row.intent_id or "")
+        if tracked is not None and tracked.state is SendState.MATCHED:
+            tracked.may_be_anothers = True
         _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
         return True
     if state.chains.first(report.order_id) != row.order_id:
@@ -105,7 +109,9 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
         is_only_quantity = strange == belongs(row, report, shown.totals)
         is_only_quantity = is_only_quantity and belongs(row, report, {report.quantity}) is None
         shown.doubted = report.quantity if is_only_quantity else 0
-        _alert(state, "ROW_AMBIGUOUS", _ambiguous(order), row, report, strange)
+        is_kept = is_in_doubt(state, order)
+        text = _ambiguous(order, is_kept=is_kept)
+        _alert(state, "ROW_AMBIGUOUS", text, row, report, strange, is_kept=is_kept)
     return True
 
 
@@ -175,22 +181,6 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
         due = max(shown.back[1] + SECOND_LOOK, shown.taken_at + LAG_MAX)
         order.look = BackOff(max(due, state.now))
     return False
-
-
-def tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None:
-    """An order that had ended here works on under a new id, which no old row could show."""
-    row, new = order.row, report.order_id
-    text = (
-        f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open as"
-        f" {new}, with {report.remaining_quantity:,} left. Its fills are counted where its quantity"
-        " is the order's or one that you changed it to; the bot neither cancels nor changes it, and"
-        f" no new order goes out in {row.symbol}. Cancel {new} in the broker's app if it is not"
-        f' wanted, then: bot resume {row.symbol} --reason "…"'
-    )
-    facts = {**row_facts(row), "state": row.state, "new_id": new, "open": report.remaining_quantity}
-    state.alert("ORDER_LIVES", text, facts, about=new, symbol=row.symbol)
-    state.halt_symbol(row.symbol, f"{row.order_id} had ended and works on as {new}")
-    order.shown.lives = True
 
 
 def note_price(state: State, order: TrackedOrder, before: int | None) -> None:
@@ -318,8 +308,9 @@ def alerts(state: State) -> Iterator[Standing]:
     for order in state.orders.values():
         since = order.shown.old_since
         if order.shown.doubt and order.is_open:
-            facts = {**row_facts(order.row), "why": order.shown.doubt}
-            yield Standing("ROW_AMBIGUOUS", _ambiguous(order), facts)
+            is_kept = is_in_doubt(state, order)
+            facts = {**row_facts(order.row), "why": order.shown.doubt, "is_kept": is_kept}
+            yield Standing("ROW_AMBIGUOUS", _ambiguous(order, is_kept=is_kept), facts)
         if order.has_strange_price:
             yield Standing("PRICE_DIFFERS", *_strange_price(state, order))
         if since is not None and state.now - since >= OLD_FOR:
@@ -333,12 +324,18 @@ def alerts(state: State) -> Iterator[Standing]:
             yield Standing("ROWS_STAY_OLD", text, facts)
 
 
-def _ambiguous(order: TrackedOrder) -> str:
-    row = order.row
+def _ambiguous(order: TrackedOrder, *, is_kept: bool) -> str:
+    row, kept = order.row, ""
+    if is_kept:
+        kept = (
+            f" The bot had found it by its looks, so {row.order_id} may be somebody else's: neither"
+            " its time limit nor its strategy cancels it now; a halt, the day's loss limit or you"
+            " do."
+        )
     return (
         f"{row_words(row)}: the broker's row under its id may be another order's:"
         f" {order.shown.doubt}. That row is ignored, and nothing is bought in {row.symbol} until"
-        " a row is its own again. If you changed this order elsewhere, say so: bot resume"
+        f" a row is its own again.{kept} If you changed this order elsewhere, say so: bot resume"
         f" {row.symbol} --reason …. Its rows then count again; a halt stays."
     )
 
@@ -377,7 +374,13 @@ def _contradict(
 
 
 def _alert(
-    state: State, code: str, text: str, row: OrderUpdated, report: OrderReport, why: str
+    state: State,
+    code: str,
+    text: str,
+    row: OrderUpdated,
+    report: OrderReport,
+    why: str,
+    **more: bool,
 ) -> None:
     facts: Numbers = {
         **row_facts(row),
@@ -389,5 +392,6 @@ def _alert(
         "shown_executed": report.executed_quantity,
         "shown_status": report.status,
         "row": report.raw,
+        **more,
     }
     state.alert(code, text, facts, about=row.order_id, symbol=row.symbol)

@@ -48,7 +48,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for new in state.chains.learn(state.orders, reports, state.now):
         renamed = state.orders[state.chains.first(new.order_id)]
         if not renamed.is_open and new.remaining_quantity > 0:
-            doubts.tell_of_life(state, renamed, new)
+            _tell_of_life(state, renamed, new)
     unowned: dict[str, OrderReport] = {}
     for report in reports:
         if report.trading_date >= state.trading_date:  # else a new order may get its id
@@ -338,3 +338,19 @@ def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
         if is_other and is_alike(state, tracked, row) and is_in_time(state, tracked, row):
             return tracked
     return None
+
+
+def _tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None:
+    """An order that had ended here works on under a new id, which no old row could show."""
+    row, new = order.row, report.order_id
+    text = (
+        f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open as"
+        f" {new}, with {report.remaining_quantity:,} left. Its fills are counted where its quantity"
+        " is the order's or one that you changed it to; the bot neither cancels nor changes it, and"
+        f" no new order goes out in {row.symbol}. Cancel {new} in the broker's app if it is not"
+        f' wanted, then: bot resume {row.symbol} --reason "…"'
+    )
+    facts = {**row_facts(row), "state": row.state, "new_id": new, "open": report.remaining_quantity}
+    state.alert("ORDER_LIVES", text, facts, about=new, symbol=row.symbol)
+    state.halt_symbol(row.symbol, f"{row.order_id} had ended and works on as {new}")
+    order.shown.lives = True

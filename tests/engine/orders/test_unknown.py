@@ -879,6 +879,72 @@ def test_a_halt_cancels_it_all_the_same():
     assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
 
 
+def _found_and_unlike(shown):
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    stage, intent = _unknown(Stage(expiring))
+    _burn(stage, intent, Resolution.REACHED)
+    stage.after(1).book(report_of(intent, "ORD7"))
+    stage.after(1).book(report_of(intent, "ORD7", **shown))
+    return stage, intent
+
+
+def _cancels_although_unlike(stage, intent, shown, seconds=300):
+    for _ in range(seconds // 5):
+        stage.pass_time(5)
+        if stage.new(ReadOrder):
+            stage.row(report_of(intent, "ORD7", **shown), "ORD7")
+    return _deletes(stage)
+
+
+@pytest.mark.parametrize("shown", [{"quantity": 200}, {"symbol": "SSI"}, {"side": Side.SELL}])
+def test_nor_is_what_was_found_by_its_looks_and_no_longer_looks_like_it(shown):
+    stage, intent = _found_and_unlike(shown)
+
+    stage.request(lambda s: s.cancel(why="changed my mind"))
+    skipped = stage.decided()
+
+    assert _cancels_although_unlike(stage, intent, shown) == []
+    assert skipped == ("SKIPPED", "IN_DOUBT")
+    stage.handle(CancelAsked(stage.now, "ORD7", "me", "it is ours"))
+    assert _cancels_although_unlike(stage, intent, shown, 60)[:1] == ["ORD7"]
+
+
+def test_its_time_cancels_it_again_once_a_row_is_its_own():
+    stage, intent = _found_and_unlike({"quantity": 200})
+    [standing] = stage.engine.status().alerts
+    before = _cancels_although_unlike(stage, intent, {"quantity": 200})
+
+    stage.after(1).book(report_of(intent, "ORD7"))
+    deletes = _cancels_in_time(stage, intent, 60)
+
+    assert "neither its time limit nor its strategy cancels it now" in standing
+    assert (before, deletes[:1]) == ([], ["ORD7"])
+
+
+def test_what_the_broker_itself_has_named_is_cancelled_in_time_whatever_its_rows_show():
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    stage = Stage(expiring)
+    intent = stage.working(order_id="ORD7")
+    stage.after(1).book(report_of(intent, "ORD7", quantity=200))
+
+    [standing] = stage.engine.status().alerts
+    assert "neither its time limit" not in standing
+    assert _cancels_although_unlike(stage, intent, {"quantity": 200})[:1] == ["ORD7"]
+
+
+def test_nor_is_it_after_a_restart_while_its_symbol_is_halted_by_its_row():
+    first, intent = _found_and_unlike({"symbol": "SSI"})
+    row, halted = first.entries_of_order("ORD7"), dict(first.engine.status().halted_symbols)
+    stored = StoredIntent(intent, SendState.MATCHED, "ORD7", attempt_of(intent, START))
+    expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+    found = Recovery(DAY, 2, 1, intents=(stored,), orders=(row,), halted_symbols=halted)
+    stage = Stage(expiring, recovery=found)
+
+    _burn(stage, intent, Resolution.REACHED)
+
+    assert _cancels_in_time(stage, intent, 300) == []
+
+
 @pytest.mark.parametrize("by", ["strategy", "halt", "a person, at once", "a person, later"])
 def test_a_cancel_from_before_the_doubt_is_given_up_unless_it_is_a_halts_or_a_persons(by):
     stage, intent = _unknown()
