@@ -23,6 +23,7 @@ from typing import Final
 from bot.domain.entry import Numbers
 from bot.domain.instrument import Phase
 from bot.domain.local_time import clock_of
+from bot.domain.order import OrderType
 from bot.domain.quote import BarsRead, ReadBars
 from bot.engine import ex_dates, hook_faults, requests
 from bot.engine.bars import REACH, BarSeries, bars_of
@@ -32,6 +33,8 @@ from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
 from bot.engine.state import HookCall, Instance, State, StrategyState
 from bot.strategy import (
+    FROM_FILE,
+    NUMBER_MAX,
     AccountView,
     Context,
     PositionView,
@@ -181,7 +184,28 @@ def _taken_from(context: Context) -> tuple[list[Request], Reads, StrategyFault |
         return [], {}, StrategyFault(text, is_overrun=False)
     reads = dict(reads)
     context.reads.clear()
+    for flaw in filter(None, map(_flaw_of, wanted)):
+        text = f"a request not made by buy, sell or close: {flaw}. Nothing of the call is taken"
+        return [], {}, StrategyFault(text, is_overrun=False)
     return wanted, reads, None
+
+
+def _flaw_of(request: Request) -> str:
+    """Return in what a request is none that a strategy's own methods make; empty if in nothing."""
+    for name, value in (("quantity", request.quantity), ("limit", request.limit)):
+        if value is None or (name == "limit" and value is FROM_FILE):
+            continue
+        if type(value) is not int:
+            return f"{name} must be a whole number, not {type(value).__name__}"
+        if abs(value) > NUMBER_MAX:
+            return f"{name} must be at most {NUMBER_MAX:,}"
+    if request.market is not None and type(request.market) is not OrderType:
+        return f"market must be a market type, not {type(request.market).__name__}"
+    if request.market is not None and type(request.limit) is int:
+        return "it has both limit and market"
+    if request.why is not None and type(request.why) is not str:
+        return f"why must be a text, not {type(request.why).__name__}"
+    return ""
 
 
 _OF_BARS: Final = re.compile(rf"(?:{'|'.join(REACH)})\([0-9]{{1,4}}\)", re.ASCII)

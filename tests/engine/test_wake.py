@@ -30,7 +30,7 @@ from bot.domain.message import (
     TimerFired,
 )
 from bot.domain.operations import Action, OperatorActed
-from bot.domain.order import OrderReport, SendState
+from bot.domain.order import OrderReport, OrderType, SendState
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Depth, DepthLevel
@@ -45,7 +45,7 @@ from bot.engine.settings import (
     invoke_plainly,
 )
 from bot.engine.state import Instance, State, StrategyState
-from bot.strategy import DepthView, Strategy
+from bot.strategy import FROM_FILE, DepthView, Request, RequestKind, Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 FAULT = StrategyFault("ZeroDivisionError: division by zero (mine.py:7)", is_overrun=False)
@@ -155,6 +155,47 @@ def test_a_strategy_that_spoils_its_context_is_at_fault_and_no_other(spoil):
     assert stage.engine.status().faults == ()
     stage.after(5).quote()
     assert stage.buy().quantity == 100
+
+
+@pytest.mark.parametrize(
+    ("made", "flaw"),
+    [
+        ({"quantity": 10**30}, "quantity must be at most 1,000,000,000,000"),
+        ({"quantity": -(10**30)}, "quantity must be at most 1,000,000,000,000"),
+        ({"quantity": 100.0}, "quantity must be a whole number, not float"),
+        ({"quantity": math.nan}, "quantity must be a whole number, not float"),
+        ({"quantity": math.inf}, "quantity must be a whole number, not float"),
+        ({"quantity": True}, "quantity must be a whole number, not bool"),
+        ({"quantity": "100"}, "quantity must be a whole number, not str"),
+        ({"limit": math.nan}, "limit must be a whole number, not float"),
+        ({"limit": 27_000.0}, "limit must be a whole number, not float"),
+        ({"limit": 10**30}, "limit must be at most 1,000,000,000,000"),
+        ({"limit": FROM_FILE, "market": "MTL"}, "market must be a market type, not str"),
+        ({"market": OrderType.MTL}, "it has both limit and market"),
+        ({"why": 5}, "why must be a text, not int"),
+    ],
+)
+def test_a_hand_made_request_is_held_to_what_the_methods_let_through(made, flaw):
+    request = Request(RequestKind.BUY, **{"quantity": 100, "limit": 27_000, **made})
+    stage = Stage()
+
+    stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.context.requests.append(request))
+
+    assert stage.decided() == (Verdict.FAILED, "EXCEPTION")
+    assert flaw in stage.last(Decision).why
+    assert stage.all(PlaceOrder) == []
+    assert stage.engine.status().state is RunState.RUNNING
+    stage.after(5).quote()
+    assert stage.buy().quantity == 100
+
+
+def test_a_hand_made_request_of_less_than_nothing_is_refused_once():
+    stage = Stage()
+
+    stage.request(lambda s: s.context.requests.append(Request(RequestKind.BUY, -100, 27_000)))
+
+    assert stage.decided() == (Verdict.BLOCKED, "SIZE")
+    assert stage.all(PlaceOrder) == []
 
 
 def test_an_operator_turns_a_disabled_strategy_on_again():
