@@ -32,8 +32,10 @@ from bot.journal.database.encoding import instant_of, instant_text, made, snapsh
 from bot.journal.reading.values import PRUNING
 from bot.journal.writing.sends import WHOLE_BOT
 
-NOTES_SEARCHED: Final = 50_000
-"""Notes of some weeks: earlier closes are looked up in the broker's history."""
+ENTRIES_SEARCHED: Final = 50_000
+"""How far a start looks back for a note that it can do without: earlier closes are looked up in the
+broker's history.
+"""
 FAULTS_MAX: Final = 20
 """How many of the newest faults are remembered over a restart."""
 CRASH_LOOP: Final = timedelta(minutes=10)
@@ -46,7 +48,7 @@ _A_BOT: Final = tables.runs.c.end_reason.is_distinct_from(PRUNING)
 def closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
     """Return the newest `CLOSE` note of each symbol from before a day, among the newest notes."""
     found: dict[str, LastClose] = {}
-    for note in _notes(connection, tables.notes.c.kind == CLOSE_NOTE):
+    for note in _newest_notes(connection, CLOSE_NOTE):
         symbol, shown = note.symbol or "", str(note.numbers.get("day") or day)
         if shown < day:  # an earlier program also used this kind for the pieces of an exit
             found[symbol] = LastClose(
@@ -59,7 +61,7 @@ def book_accepted_on(connection: sa.Connection) -> date:
     """Return the last day on which a person let buys out although the day order book was an earlier
     one's; `date.min` if that never was.
     """
-    resumed = _notes(connection, tables.notes.c.kind == RESUME_NOTE)
+    resumed = _newest_notes(connection, RESUME_NOTE)
     days = (note.numbers.get(BOOK_ACCEPTED) for note in resumed)
     return max((date.fromisoformat(str(day)) for day in days if day), default=date.min)
 
@@ -106,12 +108,16 @@ def faults(connection: sa.Connection) -> Iterator[StoredFault]:
     yield from list(found.values())[-FAULTS_MAX:]
 
 
-def _notes(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> Iterator[Note]:
-    """Yield the wanted notes among the newest ones, oldest first."""
+def _newest_notes(connection: sa.Connection, kind: str) -> Iterator[Note]:
+    """Yield the notes of a kind that are not far from the end of the journal, oldest first."""
     notes = tables.notes
     newest = connection.execute(sa.select(sa.func.max(notes.c.seq))).scalar() or 0
-    is_new = notes.c.seq > newest - NOTES_SEARCHED
-    found = sa.select(notes).where(wanted, is_new).order_by(notes.c.seq)
+    return _notes(connection, notes.c.kind == kind, notes.c.seq > newest - ENTRIES_SEARCHED)
+
+
+def _notes(connection: sa.Connection, *wanted: sa.ColumnElement[bool]) -> Iterator[Note]:
+    """Yield the wanted notes, oldest first."""
+    found = sa.select(tables.notes).where(*wanted).order_by(tables.notes.c.seq)
     for row in connection.execute(found).mappings():
         yield made(Note, row)
 
@@ -169,7 +175,9 @@ def open_breaks(connection: sa.Connection) -> tuple[tuple[Break, ...], int]:
         if row["to_state"] == HALTED
     }
     is_told = tables.notes.c.kind.in_(("ALERT", RECONCILE_NOTE))
-    for note in _notes(connection, is_told) if found else ():
+    first = min((one.at for one in found.values() if one.at), default=None)
+    since = tables.notes.c.at >= instant_text(first) if first else sa.false()
+    for note in _notes(connection, is_told, since):
         told = note.numbers
         known = found.get(str(told.get(EXPLAINED) or told.get("break")))
         if known is None or known.at is None or note.at < known.at:
@@ -209,18 +217,18 @@ def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str
             stored = connection.execute(taken).mappings().first()
             if stored is not None:
                 base = snapshot_of(stored)
-                moved = _cash_corrected(connection, stored["at"]) if len(accounts) == 1 else 0
+                moved = _cash_corrected(connection, stored) if len(accounts) == 1 else 0
                 yield replace(base, cash=base.cash + moved), moved_in(agreed)
                 break
 
 
-def _cash_corrected(connection: sa.Connection, since: str) -> int:
+def _cash_corrected(connection: sa.Connection, base: sa.RowMapping) -> int:
     """Return by how much the broker's cash was certainly higher than ours after an event: a break,
     or what a right has explained. The figures after it were not agreed on while other money was
     held back.
     """
     notes, moved = tables.notes, dict[str, int]()
-    wanted = notes.c.symbol.is_(None) & (notes.c.at > since)
+    wanted = notes.c.symbol.is_(None) & (notes.c.seq > base["seq"]) & (notes.c.at > base["at"])
     wanted &= notes.c.kind.in_(("ALERT", RECONCILE_NOTE))
     for note in _notes(connection, wanted):
         told = note.numbers

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -42,10 +43,13 @@ from bot.domain.recovery import (
     StoredFlatten,
     StoredIntent,
 )
+from bot.journal.database import tables
 from bot.journal.journal import Journal
 from bot.journal.reading.events import last_moment
 from bot.journal.reading.recovering import SETTLEMENT_LASTS
 from bot.journal.reading.values import PRUNING
+from bot.journal.writing.batch import Batch
+from bot.journal.writing.rows import row_of
 from tests.engine.risk.test_ledgers import COST, SETTLES, come_to, having_bought
 from tests.engine.stage import Stage as EngineStage
 from tests.journal.facts import DAY, EPOCH, Story, after, but
@@ -903,6 +907,52 @@ async def test_refusals_of_the_day_come_back_but_those_of_key_and_quota(journal:
 
     assert (len(found.refused), found.refused_in_a_row) == (2, 1)
     assert (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].refused == ()
+
+
+async def come_far(journal: Journal) -> None:
+    """Let the journal end more entries later than a start looks back for old notes."""
+
+    def append(batch: Batch) -> None:
+        batch.last_seq += 60_000
+        batch.append(tables.notes, row_of(Note(after(3_600), "PHASE", "weeks later", {})))
+
+    await journal._thread.do(partial(journal._store.change, append))
+
+
+async def test_a_break_and_the_cash_it_corrected_come_back_however_far_the_journal_has_come(
+    journal: Journal,
+) -> None:
+    base = AccountSnapshot(after(1), "120C900001.1", 5_000, 5_000, {})
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+    await journal.write([AccountSeen(after(1), base), but(agreed, at=base.at)])
+    shares: Numbers = {"alert": "BREAK", "break": "B-0001", "ours": 0, "theirs": 200}
+    cash: Numbers = {"alert": "BREAK", "break": "B-0002", "ours": 5_000, "theirs": 7_000}
+    for number, (facts, symbol) in enumerate(((shares, "HPG"), (cash, None)), start=2):
+        halted = state(RunState.HALTED, "a break", f"break:{facts['break']}")
+        told = Note(after(number), "ALERT", "a break", facts, symbol)
+        await journal.write([but(halted, at=after(number)), told])
+    before = await journal.recover(NEXT_DAY)
+
+    await come_far(journal)
+    found = await journal.recover(NEXT_DAY)
+
+    assert found.breaks == (
+        Break("B-0001", "a break", after(2), "HPG", 0, 200),
+        Break("B-0002", "a break", after(3), None, 5_000, 7_000),
+    )
+    assert found.bases == before.bases == (replace(base, cash=7_000),)
+
+
+async def test_the_fault_behind_a_halt_is_named_however_far_the_journal_has_come(
+    journal: Journal,
+) -> None:
+    facts: Numbers = {"kind": "KeyError at a.py:1", "error": "KeyError", "where": "a quote"}
+    await journal.write([Note(after(1), "FAULT", "a bug", facts), state(RunState.HALTED)])
+
+    await come_far(journal)
+
+    [found] = (await journal.recover(NEXT_DAY)).faults
+    assert (found.where, found.fault.kind) == ("a quote", "KeyError at a.py:1")
 
 
 async def test_an_open_break_comes_back_with_its_numbers_until_a_row_has_explained_it(
