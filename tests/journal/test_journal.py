@@ -173,6 +173,25 @@ async def test_a_verdict_of_not_placed_carries_its_proof(journal: Journal) -> No
     await journal.write([but(bare, proof="FRESH")])
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quantity": 100.5},  # no whole number: SQLSTATE class 22
+        {"order_id": "".join(map(chr, range(0x4E00, 0x7E00)))},  # too long for an index: class 54
+    ],
+)
+async def test_what_the_database_can_never_hold_is_no_database_out_of_reach(
+    postgres_url: str, changes: dict[str, object]
+) -> None:
+    """A bot waits for one that is out of reach, and writes the same again until it is stored."""
+    journal = Journal.open(postgres_url)
+
+    with pytest.raises(Contradicted):
+        await journal.write([but(Story(1).accepted, **changes)])
+    await journal.write([Story(2).accepted])
+    await journal.close()
+
+
 async def test_a_signal_makes_one_intent(journal: Journal) -> None:
     await journal.write([Story(1).recorded])
 

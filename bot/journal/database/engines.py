@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from bot.journal.errors import Contradicted, Corrupt, Torn, Unreachable, UnusableUrl
@@ -38,6 +38,8 @@ FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@hos
 DAMAGED_SQLITE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 DAMAGED_POSTGRES: Final = frozenset({"XX001", "XX002"})
 """SQLSTATEs data_corrupted and index_corrupted."""
+BEYOND_LIMITS: Final = "54"
+"""SQLSTATE class program_limit_exceeded: what is beyond a limit of PostgreSQL today is tomorrow."""
 NO_RIGHT: Final = "42501"
 """SQLSTATE insufficient_privilege."""
 
@@ -216,10 +218,12 @@ def database_errors(url: str) -> Iterator[None]:
     """Turn a database's errors into the journal's own."""
     try:
         yield
-    except IntegrityError as error:
+    except (IntegrityError, DataError) as error:  # repeated, it would be refused again
         raise Contradicted(reason_of(error)) from error
     except DBAPIError as error:
         sqlstate = getattr(error.orig, "sqlstate", None)
+        if (sqlstate or "").startswith(BEYOND_LIMITS):
+            raise Contradicted(reason_of(error)) from error
         if isinstance(error, ProgrammingError) and sqlstate != NO_RIGHT:
             raise  # a statement that the database does not understand is our bug
         reason = reason_of(error)
