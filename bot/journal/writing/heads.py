@@ -25,6 +25,7 @@ from bot.clock import Clock
 from bot.journal.database.encoding import instant_of, instant_text, local_text
 from bot.journal.database.engines import parse
 from bot.journal.database.tables import SEALED
+from bot.journal.writing.aside import begin
 from bot.journal.writing.batch import Head
 
 FILE: Final = "heads.jsonl"
@@ -182,30 +183,35 @@ class HeadsKeeper:
         self._is_new = False
         self._is_closing = False
         self._is_last = False
-        self._thread = threading.Thread(target=self._keep, name="heads", daemon=True)
+        self._over: threading.Event | None = None
+        """Set when the thread has ended; None without one."""
+        self._has_reported = False
 
     def see(self, run: int, epoch: int | None, heads: Heads) -> None:
-        """Note the ends of the chains after a commit."""
+        """Note the ends of the chains after a commit: that is done, so nothing is raised."""
         with self._news:
             self._newest = (run, epoch, heads)
             if not self._is_new:
                 self._is_new = True
                 self._news.notify()
-        if self._thread.ident is None:
-            self._thread.start()
+        if self._over is None:
+            try:
+                self._over = begin(self._keep)
+            except OSError as error:  # no thread can be created; the next commit tries again
+                self._report_once(error)
 
     def close(self, *, is_last: bool) -> None:
         """Write what is not written yet. `is_last`: the last heads seen are the end of the run."""
         with self._news:
             self._is_closing, self._is_last = True, is_last
             self._news.notify()
-        if self._thread.ident is not None:
-            self._thread.join(CLOSE_WAIT_S)
+        if self._over is not None:
+            self._over.wait(CLOSE_WAIT_S)
 
     # --------------------------------------------------------------------------- on the thread
 
     def _keep(self) -> None:
-        is_closing = has_reported = False
+        is_closing = False
         while not is_closing:
             with self._news:
                 self._news.wait_for(lambda: self._is_new or self._is_closing)
@@ -218,15 +224,17 @@ class HeadsKeeper:
                 try:
                     append_line(self._path, kept.line)
                 except OSError as error:
-                    if not has_reported:
-                        has_reported = True
-                        self._report(
-                            f"the heads of the journal can't be kept in {self._path} "
-                            f"({error.strerror or error}): bot journal verify has less to compare "
-                            "with. Trading goes on"
-                        )
+                    self._report_once(error)
             with self._news:
                 self._news.wait_for(lambda: self._is_closing, PERIOD_S)
+
+    def _report_once(self, error: OSError) -> None:
+        if not self._has_reported:
+            self._has_reported = True
+            self._report(
+                f"the heads of the journal can't be kept in {self._path} ({error.strerror or error}"
+                "): bot journal verify has less to compare with. Trading goes on"
+            )
 
 
 def append_line(path: Path, line: str) -> None:

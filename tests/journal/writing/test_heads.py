@@ -374,6 +374,31 @@ async def test_a_file_that_hangs_delays_no_commit(sqlite_url: str, tmp_path: Pat
     assert Kept(sqlite_url, tmp_path).file().kept[-1].is_last
 
 
+async def test_a_commit_is_done_also_where_no_thread_can_begin_to_keep_its_heads(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object, **_more: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    troubles = list[str]()
+    keeper = HeadsKeeper(tmp_path, sqlite_url, SystemClock(), troubles.append)
+    journal = Journal.open(sqlite_url, keeper=keeper)
+    await journal.probe()  # its own thread has begun
+    with monkeypatch.context() as patched:
+        patched.setattr("_thread.start_new_thread", none_left)
+        for name in ("_start_new_thread", "_start_joinable_thread"):
+            patched.setattr(f"threading.{name}", none_left, raising=False)
+        await journal.start_run(at=T0, mode="paper", version="1", config_sha256="ab")
+        await journal.write([Story(1).decision])
+    await journal.write([Story(2).decision])
+    await journal.close()
+
+    [trouble] = troubles
+    assert "can't start new thread" in trouble
+    assert Kept(sqlite_url, tmp_path).file().kept[-1].is_last
+    assert verify(sqlite_url).is_whole
+
+
 async def test_a_line_a_minute_and_one_at_the_end(sqlite_url: str, tmp_path: Path) -> None:
     journal = await run_of(sqlite_url, tmp_path, 1, 2, 3)
     await journal.close()
