@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from bot.domain.entry import OrderUpdated
+from bot.domain.local_time import local_date
 from bot.domain.message import (
     OrderRead,
     ReadOrder,
@@ -192,8 +193,10 @@ def _learn_listed(state: State, event: TodaysOrdersRead) -> None:
 
 def _looked_for(state: State, event: TodaysOrdersRead) -> Iterator[tuple[TrackedOrder, bool]]:
     """Yield the open orders that belong into this list, and whether it shows them; without those
-    that may be in a row that names no order.
+    that may be in a row that names no order. After midnight the broker's list is another day's.
     """
+    if local_date(event.requested_at) != state.trading_date:
+        return
     named = [report.order_id for report in event.reports]
     named += [row.order_id for row in event.set_aside if row.order_id]
     listed = {state.chains.first(order_id) for order_id in named}

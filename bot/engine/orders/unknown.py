@@ -20,6 +20,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from bot.domain.local_time import local_date
 from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Resolution
@@ -228,6 +229,8 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
             continue
         if is_of_before(state, event):
             continue
+        if local_date(event.requested_at) != tracked.intent.trading_date:
+            continue  # after midnight the broker's list is another day's, and need not show it
         if any(is_alike(state, tracked, row) for row in rows):
             continue  # its row exists, and could not be processed
         tracked.absent_reads += 1

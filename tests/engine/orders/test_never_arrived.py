@@ -351,3 +351,21 @@ def test_what_nobody_has_said_by_the_days_end_is_given_up_and_not_proved():
     assert _moves(stage)[-2:] == [S.REACHED, S.EOD_ABSENT]
     assert refused is not None
     assert refused.startswith("VERDICT_OPEN")
+
+
+def test_the_lists_of_the_next_day_before_the_bots_own_day_begins_prove_no_absence():
+    stage, _ = _lost_sale()
+    for _ in range(4):
+        _look(stage)
+
+    stage.after(16 * 3_600)
+    for _ in range(5):
+        stage.after(60).book()
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    for _ in range(5):
+        stage.after(60).book()
+    asked = _moves(stage)
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+
+    assert asked == [S.UNKNOWN, S.FRESH]
+    assert _moves(stage)[2:] == [S.REACHED, S.EOD_ABSENT]

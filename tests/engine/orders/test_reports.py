@@ -259,3 +259,16 @@ def test_a_row_that_cannot_be_read_is_not_one_that_is_not_there() -> None:
     stage.pass_time(0.2)
 
     assert (unreadable, [one.why for one in stage.new(ReadOrder)]) == ([], ["a second look"])
+
+
+def test_the_lists_of_the_next_day_miss_no_order_of_the_day_before() -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.after(5).book(report_of(intent))
+
+    stage.after(16 * 3_600)
+    for _ in range(5):
+        stage.after(60).book()
+
+    assert _alerts(stage) == []
+    assert "ACCEPTED_NOT_LISTED" not in {each.code for each in stage.engine.status().standing}
