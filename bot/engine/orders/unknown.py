@@ -28,6 +28,7 @@ from bot.domain.recovery import MAY_BE
 from bot.engine import gate
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
+from bot.engine.index import SeenIds
 from bot.engine.orders import orders, unseen
 from bot.engine.orders.matching import (
     candidates,
@@ -206,6 +207,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     never arrived by its nonce or is AMBIGUOUS, they are asked now. Also left out is one that looks
     like an order whose answer came after this read was requested: only a later read shows its id.
     """
+    _learn_earlier(state, event, rows)
     waiting = [t for t in state.pending_intents() if t.state is _S.SENDING]
     for tracked in state.intents.values() if rows else ():
         if is_unseen(state, tracked):
@@ -241,6 +243,16 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
             proof = f"{NONCE_UNUSED}, absent in {reads} complete reads over {seconds} s"
             guarded(state, f"the question of {where}", not_placed, state, tracked, proof)
     return [row for row in rows if not any(is_alike(state, t, row) for t in waiting)]
+
+
+def _learn_earlier(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) -> None:
+    """A read answered before an order's bytes left shows only what was there before, although the
+    send was processed first.
+    """
+    for tracked in state.intents.values() if rows else ():
+        if tracked.sent_at is not None and event.at < tracked.sent_at:
+            ids = SeenIds(row.order_id for row in rows)
+            tracked.known_ids = ids.until_now(also=tracked.known_ids)
 
 
 def groups_of(state: State) -> list[list[TrackedIntent]]:

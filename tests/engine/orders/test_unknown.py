@@ -363,6 +363,23 @@ def test_a_row_known_before_the_send_is_not_ours():
     assert _states(stage) == [SendState.UNKNOWN]
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_list_that_came_before_the_send_and_is_processed_after_it_shows_nothing_of_ours(is_lost):
+    stage = Stage()
+    intent = stage.buy()
+    other = report_of(intent, "ORD7", requested_at=stage.now)
+    listed = TodaysOrdersRead(stage.now, ACCOUNT, (other,), stage.now)
+    stage.after(0.01).send(intent)
+    stage.handle(listed)
+    stage.after(1).answer(intent, Unknown("reset") if is_lost else Accepted(result_of(intent)))
+
+    stage.after(1).book(other)
+
+    assert stage.engine.status().halted_symbols == {}
+    assert _states(stage) == [SendState.UNKNOWN if is_lost else SendState.ACKED]
+    assert stage.entries_of_order("ORD7").intent_id is None
+
+
 def test_a_read_under_way_during_the_send_may_show_its_row_and_loses_nothing():
     stage = Stage()
     intent = stage.buy()
