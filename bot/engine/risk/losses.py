@@ -22,8 +22,13 @@ from bot.engine.state import State, StrategyState
 
 
 def limit_of(state: State, account: str) -> int | None:
-    """Return the loss of a day at which entries stop, the tighter of VND and share of NAV."""
+    """Return the loss of a day at which entries stop, the tighter of VND and share of NAV. While a
+    read differs and no second one has confirmed it, the NAV of the last agreed figures counts.
+    """
     limits, snapshot = state.settings.account_limits, state.accounts.get(account)
+    ledger = state.ledgers.get(account)
+    if ledger is not None and ledger.doubts:
+        snapshot = ledger.base
     found = [limits.max_loss_per_day]
     if limits.max_loss_nav_ppm is not None and snapshot is not None:
         found.append(max(0, snapshot.net_asset_value) * limits.max_loss_nav_ppm // PPM)

@@ -192,6 +192,41 @@ def test_a_part_of_the_net_assets_is_a_limit_too():
     assert _alerts(stage) == ["ENTRIES_STOPPED"]
 
 
+def test_one_read_that_shows_no_money_is_no_limit_of_zero_and_halts_nothing():
+    stage = staged(AccountLimits(max_loss_nav_ppm=1_000))  # of 10^9: 1,000,000
+    bought(stage)
+    stage.cash -= 27_040_500
+    stage.after(1).account(total=1_000)
+    stage.after(60).quote(26_900)
+    stage.cash, cash = 0, stage.cash
+
+    stage.after(1).account(total=1_000)
+    limit = {each.key: each.allowed for each in stage.engine.limits() if each.scope == "account"}
+    stage.cash = cash
+    stage.after(5).account(total=1_000)
+
+    assert limit["max_loss_per_day"] == 972_959
+    assert _alerts(stage) == []
+    assert stage.engine.status().state is RunState.RUNNING
+
+
+def test_a_second_read_that_shows_less_money_makes_the_limit_smaller():
+    stage = staged(AccountLimits(max_loss_nav_ppm=1_000))
+    bought(stage)
+    stage.cash -= 27_040_500
+    stage.after(1).account(total=1_000)
+    stage.after(60).quote(26_900)
+    stage.cash = 100_000_000  # of which 100,000
+
+    stage.after(1).account(total=1_000)
+    early = _alerts(stage)
+    stage.after(130).book()
+    stage.account(total=1_000)
+
+    assert early == []
+    assert _alerts(stage) == ["BREAK", "ENTRIES_STOPPED"]
+
+
 def test_a_restart_keeps_entries_stopped_while_there_is_a_limit():
     kept = Recovery(DAY, reduced={ACCOUNT: "day loss"})
 
