@@ -43,7 +43,7 @@ def adjust(state: State, quote: Quote) -> None:
             _doubt(state, belief, quote.exchange, reference)
         return
     for series in state.bars.of(quote.symbol):
-        if series.went_ex == state.trading_date or _is_awaited(series, belief.close_day):
+        if series.went_ex == state.trading_date or _is_awaited(state, series, belief.close_day):
             continue
         if reference is None:
             _await_reference(state, belief, series)
@@ -198,13 +198,13 @@ def _await_reference(state: State, belief: Belief, series: BarSeries) -> None:
     state.note("HISTORY", f"{series.symbol}: {series.doubt}", symbol=series.symbol)
 
 
-def _is_awaited(series: BarSeries, close_day: date) -> bool:
-    """Return whether the daily bar of the day before is still to come: it is shown when the next
-    day's trading begins, and has to be adjusted too.
+def _is_awaited(state: State, series: BarSeries, close_day: date) -> bool:
+    """Return whether the daily bar of the day before is still to come: where bars are events, it is
+    shown when the next day's trading begins, and has to be adjusted too.
     """
-    if not series.is_recorded or series.width < DAY or series.last is None:
+    if not state.settings.takes_bars_whole or series.width < DAY:
         return False
-    return series.last.start.astimezone(EXCHANGE_TZ).date() < close_day
+    return series.last is None or series.last.start.astimezone(EXCHANGE_TZ).date() < close_day
 
 
 def _adjust(state: State, series: BarSeries, exchange: Exchange, reference: int) -> None:

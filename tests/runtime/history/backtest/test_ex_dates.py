@@ -97,6 +97,27 @@ def test_the_bar_of_the_whole_day_before_is_put_on_the_level_too() -> None:
     assert seen[1:] == [(30_000, 29_500.0), (27_300, (27_000 + 27_300) / 2)]
 
 
+@pytest.mark.parametrize("why_slow", ["", "as asked"])
+def test_an_ex_date_on_the_second_day_of_a_backtest_puts_the_first_bar_on_its_level(
+    *, why_slow: str
+) -> None:
+    class Daily(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            seen.append((bar.close, float(bar.sma(2))))
+
+    seen = list[tuple[int, float]]()
+    days = [BEFORE, DAY, date(2026, 11, 20)]
+    bars = [
+        bar("14:20", price, day=day)
+        for day, price in zip(days, (30_000, 27_300, 27_300), strict=True)
+    ]
+    source = Written(bars, frames={DAY: DayFrame(ex_ratio=0.9)})
+
+    backtest(Daily, [], source=source, first=BEFORE, wake=DAILY, why_slow=why_slow)
+
+    assert seen[1:] == [(27_300, (27_000 + 27_300) / 2)]
+
+
 def test_a_move_to_another_exchange_leaves_the_bars_of_before_as_they_are() -> None:
     seen = list[float]()
 
