@@ -131,6 +131,37 @@ def test_a_symbol_of_which_a_folder_has_no_bars_is_named_with_its_place(tmp_path
     assert ":3:16: E-BT-003 there are no bars of FPT" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("symbol", "options", "wanted"),
+    [
+        ("FPT", (), ":3:11: E-BT-003 there are no bars of 1m of FPT; there are some of HPG"),
+        ("HPG", ("--from", "2026-11-09"), ""),
+        ("HPG", ("--to", "2026-11-09"), ":3:11: E-BT-004 the bars of HPG are of 2026-11-10"),
+    ],
+)
+def test_wider_bars_than_those_that_are_read_are_named_with_their_folder(
+    tmp_path: Path, symbol: str, options: tuple[str, ...], wanted: str
+) -> None:
+    header, row = "time,open,high,low,close,volume\n", "27000,27000,27000,27000,100\n"
+    for name, of, at in (
+        ("1m", "HPG", "2026-11-10 09:20"),
+        ("1d", "HPG", "2026-11-09 00:00"),
+        ("1d", "FPT", "2026-11-09 00:00"),
+    ):
+        folder = tmp_path / "data" / "bars" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{of}.csv").write_text(f"{header}{at},{row}")
+    file = strategy(tmp_path, STRATEGY.replace("HPG", symbol).replace("5m", "1d"))
+
+    ran = call("backtest", file, "--data", str(tmp_path / "data"), *options)
+
+    assert wanted in ran.err
+    assert (ran.code == 3) is bool(wanted)
+    assert (f"data/bars/1d has bars of 1d of {symbol}, which --data takes" in ran.err) is bool(
+        wanted
+    )
+
+
 def test_a_strategy_that_wants_depth_is_told_where_there_is_one(tmp_path: Path) -> None:
     text = "name: mine\nuse: depth_imbalance\nsymbols: [HPG]\nwake: {depth: 2s}\n"
 

@@ -7,7 +7,7 @@ from datetime import time, timedelta
 from pathlib import Path
 from typing import Final
 
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import on_later_rules
 from bot.config.yaml_file import Location, YamlDocument, read_yaml
 from bot.domain.local_time import instant_of
@@ -16,6 +16,7 @@ from bot.domain.quote import DAY, width_name
 from bot.runtime.history.backtest.fills import OPENING_PERCENT, SHARE_PERCENT
 from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.recording.recorded_days import RecordedDays
+from bot.runtime.history.store.store import wider_of
 
 UNSHOWN: Final = 10_000
 """Shares at bid and ask if a symbol's depth was not recorded: at its last price and
@@ -80,9 +81,11 @@ _OF_A_DAY = (
 )
 
 
-def require_possible(spec: BacktestSpec) -> None:
-    """Raise OperatorMistake with everything that prevents a backtest."""
-    if problems := [*_of_range(spec), *_of_strategies(spec)]:
+def require_possible(spec: BacktestSpec, places: Sequence[Path] = ()) -> None:
+    """Raise OperatorMistake with everything that prevents a backtest. `places`: where its bars were
+    found, which may hold wider ones too.
+    """
+    if problems := [*_of_range(spec), *_of_strategies(spec, places)]:
         raise OperatorMistake(problems)
 
 
@@ -98,7 +101,7 @@ def _of_range(spec: BacktestSpec) -> Iterator[Problem]:
             yield Problem("E-BT-002", f"{text} in it, or add the years in market_rules")
 
 
-def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
+def _of_strategies(spec: BacktestSpec, places: Sequence[Path]) -> Iterator[Problem]:
     source, have = spec.source, spec.source.symbols()
     for plan in (each.plan for each in spec.strategies):
         try:
@@ -109,17 +112,21 @@ def _of_strategies(spec: BacktestSpec) -> Iterator[Problem]:
             yield from _of_recording(plan, document, spec.recorded)
             continue
         for index, symbol in enumerate(plan.symbols):
-            span = source.span(symbol)
+            span, also, width = source.span(symbol), "", ""
+            if (wider := wider_of(places, symbol, source.width)) is not None:
+                folder, name = wider
+                also = f". {shown_path(folder)} has bars of {name} of {symbol}, which --data takes"
+                width = f"{width_name(source.width)} of "
             if span is None:
-                text = f"there are no bars of {symbol}; there are some of {_some(have)}"
+                text = f"there are no bars of {width}{symbol}; there are some of {_some(have)}"
                 yield document.at_value(
-                    "E-BT-003", f"{text}. bot data list shows all", ("symbols", index)
+                    "E-BT-003", f"{text}{also or '. bot data list shows all'}", ("symbols", index)
                 )
             elif span[1] < spec.first or spec.last < span[0]:
                 text = (
                     f"the bars of {symbol} are of {span[0]} to {span[1]}, wanted are {spec.first}"
                 )
-                text += f" to {spec.last}: choose days in that range"
+                text += f" to {spec.last}: choose days in that range{also}"
                 yield document.at_value("E-BT-004", text, ("symbols", index))
         yield from _of_wake(plan, document, source.width)
 

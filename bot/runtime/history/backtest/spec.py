@@ -113,7 +113,7 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
         fill=wanted.fill,
         recorded=recorded,
     )
-    require_possible(spec)
+    require_possible(spec, places)
     return spec
 
 

@@ -269,6 +269,18 @@ def widths_in(folder: Path) -> list[timedelta]:
     ]
 
 
+def wider_of(places: Sequence[Path], symbol: str, width: timedelta) -> tuple[Path, str] | None:
+    """Return a folder with wider bars of a symbol than those of a width, which alone are read of a
+    place, and their width's name; None if there is none.
+    """
+    for place in places:
+        for name in (each for each, seconds in WIDTHS.items() if seconds > width.total_seconds()):
+            for folder in (place / form.format(name) for form in _FOLDERS):
+                if symbol in map(symbol_of, bar_files(folder)):
+                    return folder, name
+    return None
+
+
 def files_in(folder: Path) -> list[Path]:
     """Return the files of bars and of days that a folder holds already."""
     return [*_files_of(folder, None), *_daily_files(folder)] if folder.is_dir() else []
