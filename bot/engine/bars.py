@@ -17,7 +17,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from bot.domain.quote import Bar, Quote, span_of
-from bot.strategy import BARS_MAX, Indicator, Reads
+from bot.engine.settings import BARS_KEPT
+from bot.strategy import Indicator, Reads
 
 if TYPE_CHECKING:
     from bot.engine.indicators import IndicatorSet
@@ -51,7 +52,7 @@ def reach_of(read: str) -> int:
     """Return after how many bars their beginning no longer matters, plus one for the previous
     value.
     """
-    return min(BARS_MAX, bars_of(read) * REACH[read.partition("(")[0]] + 1)
+    return min(BARS_KEPT, bars_of(read) * REACH[read.partition("(")[0]] + 1)
 
 
 class Bars:
@@ -230,7 +231,7 @@ class BarSeries:
         self.count += 1
         self._starts.append(start)
         self._closes.append(close)
-        del self._starts[:-BARS_MAX], self._closes[:-BARS_MAX]
+        del self._starts[:-BARS_KEPT], self._closes[:-BARS_KEPT]
         self.indicators.update(close)
 
     def seed(self, bars: Sequence[Bar], forming: Bar | None) -> None:
@@ -289,7 +290,7 @@ class BarSeries:
         """
         earlier = bisect_left(self._starts, _seconds(midnight))
         keep = len(self._starts) - earlier
-        before = min(self.count, BARS_MAX) - keep  # not all are stored while bars are passed over
+        before = min(self.count, BARS_KEPT) - keep  # not all are stored while bars are passed over
         self.indicators = self.indicators.begun_again(keep, ratio)
         if ratio is None:
             del self._starts[:earlier], self._closes[:earlier]

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bot.engine.settings import require_length
-from bot.strategy import BARS_MAX, Indicator
+from bot.engine.settings import BARS_KEPT, require_length
+from bot.strategy import Indicator
 
 # TA-Lib imports polars and pandas if installed, to accept their frames: 35 MB that we never use.
 # Setting a module to None makes it unavailable.
@@ -94,7 +94,7 @@ class IndicatorSet:
     def update(self, close: int) -> None:
         """Take one closed bar's close."""
         self._closes.append(float(close))
-        del self._closes[:-BARS_MAX]  # kept for indicators first read later on
+        del self._closes[:-BARS_KEPT]  # kept for indicators first read later on
         for running in self._running.values():
             running.update(float(close))
 

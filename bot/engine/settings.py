@@ -124,6 +124,12 @@ def unguarded(step: Callable[[], object]) -> None:
     step()
 
 
+BARS_KEPT: Final = BARS_MAX + 2
+"""Closes that are kept for indicators first read later on: the longest RSI needs one more than its
+period, and one more again for its previous value.
+"""
+
+
 def require_length(name: str, bars: object) -> None:
     """Raise TypeError unless an indicator's length is a whole number, ValueError if it is too small
     or too large.

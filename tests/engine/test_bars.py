@@ -249,6 +249,18 @@ def test_without_a_bar_an_indicator_is_not_a_number():
     assert math.isnan(IndicatorSet().read("sma", 5))
 
 
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_the_longest_period_has_a_value_and_one_before_also_where_it_is_read_late(name):
+    series = BarSeries("HPG", MINUTE)
+    for number in range(5_100):
+        series.take(_bar(number, 20_000 + 50 * (number * number % 97)))
+
+    read = series.read({}, name, 5_000)
+
+    assert not math.isnan(read)
+    assert not math.isnan(read.previous)
+
+
 @pytest.mark.parametrize("period", [1, 0, -3, 5_001])
 def test_a_period_out_of_range_is_refused(period):
     with pytest.raises(ValueError, match="2 to 5000"):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.engine.indicators import FUNCTIONS, Handle, IndicatorSet, levelled, start
-from bot.engine.settings import require_length
-from bot.strategy import BARS_MAX, Indicator
+from bot.engine.settings import BARS_KEPT, require_length
+from bot.strategy import Indicator
 
 Ready = tuple[str, list[float]]
 """The call that reads it, and its values: `values[at]` is the one before `values[at + 1]`."""
@@ -41,7 +41,7 @@ class IndicatorColumns(IndicatorSet):
         self.ready: dict[str, dict[int, Ready]] = {name: {} for name in FUNCTIONS}
         self.changes = 0
         """How often `ready` has been replaced."""
-        self._history = deque[float](maxlen=BARS_MAX)
+        self._history = deque[float](maxlen=BARS_KEPT)
         self._ahead: list[float] = []
         self._columns: dict[tuple[str, int], _Column] = {}
 
@@ -76,7 +76,7 @@ class IndicatorColumns(IndicatorSet):
         assert before <= len(self._history), "what lies ahead is on the level of its day"
         closes = list(self._history)
         earlier = [] if ratio is None else [levelled(close, ratio) for close in closes[:before]]
-        self._history = deque([*earlier, *closes[before:]], maxlen=BARS_MAX)
+        self._history = deque([*earlier, *closes[before:]], maxlen=BARS_KEPT)
         self._columns.clear()
         self.changes += 1
         for ready in self.ready.values():
@@ -101,7 +101,7 @@ class IndicatorColumns(IndicatorSet):
         at = self.at
         if len(self._history) + at < period:
             return None  # it is called again at each bar until there is enough
-        started = start(name, period, [*self._history, *self._ahead[:at]][-BARS_MAX:])
+        started = start(name, period, [*self._history, *self._ahead[:at]][-BARS_KEPT:])
         if started is None:
             return None
         handle, previous = started
