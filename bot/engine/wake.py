@@ -44,7 +44,7 @@ from bot.strategy import (
     Strategy,
 )
 
-MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
+MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer", "on_session"})
 ORDER_NEWS: Final = frozenset({"on_fill", "on_reject"})
 NEWS_HOOKS: Final = ORDER_NEWS | {"on_stop"}
 HOOK_ROUNDS_MAX: Final = 20

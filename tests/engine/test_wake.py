@@ -290,6 +290,16 @@ def test_a_new_phase_is_noted_once_and_wakes_who_asked():
     assert phases[-2:] == ["HOSE lunch break", "HNX lunch break"]
 
 
+def test_a_new_phase_in_which_a_strategy_requests_nothing_is_a_decision_too():
+    plan = replace(PLAN, wake=Wake(on_phase=True))
+    stage = Stage(plan, hooks={"on_session": lambda _, _phase: None})
+
+    stage.phase(Phase.BREAK)
+
+    assert stage.decided() == (Verdict.SKIPPED, "NO_SIGNAL")
+    assert stage.new(Decision)[-1].why == "no reason given in on_session"
+
+
 def test_a_strategy_sees_its_position_account_and_market():
     stage = Stage(sellable=300)
     stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
