@@ -59,7 +59,9 @@ class RequestKind(StrEnum):
 
 
 class Default(Enum):
-    """`limit=FROM_FILE`: the file determines the price. None means *no price* and is refused."""
+    """`limit=FROM_FILE`: the file determines the price. None means *no price* and is refused,
+    unless a market type is given.
+    """
 
     FROM_FILE = "as the strategy file says"
 
@@ -392,5 +394,7 @@ def _request(
             raise ValueError(f"{name} must be at most {NUMBER_MAX:,}")
     if market is not None and "limit" in exact:
         raise ValueError("give limit or market, not both")
-    at = FROM_FILE if limit is FROM_FILE else exact.get("limit")
-    return Request(kind, exact.get("quantity"), at, OrderType(market) if market else None, reason)
+    order_type = OrderType(market) if market else None
+    has_price = order_type is None or order_type is OrderType.LO
+    at = FROM_FILE if limit is FROM_FILE or not has_price else exact.get("limit")
+    return Request(kind, exact.get("quantity"), at, order_type, reason)

@@ -190,6 +190,23 @@ def test_a_limit_of_none_is_not_the_files_price():
     assert stage.decided() == (Verdict.SKIPPED, "NO_PRICE")
 
 
+def test_a_market_order_needs_no_limit():
+    stage = _with_order(basis=PriceBasis.LAST)
+
+    stage.request(lambda s: s.buy(limit=None, market="MTL"))
+
+    assert stage.decided() == (Verdict.PASSED, "OK")
+    assert stage.new(Decision)[-1].order_type is OrderType.MTL
+
+
+def test_an_order_of_the_limit_type_without_a_limit_has_no_price():
+    stage = _with_order(basis=PriceBasis.LAST)
+
+    stage.request(lambda s: s.buy(limit=None, market="LO"))
+
+    assert stage.decided() == (Verdict.SKIPPED, "NO_PRICE")
+
+
 def test_an_old_depth_gives_no_price():
     stage = _with_order(basis=PriceBasis.ASK)
     stage.depth()
