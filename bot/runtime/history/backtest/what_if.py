@@ -13,7 +13,7 @@ strategy continues as if it had none.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -161,20 +161,22 @@ class Compared:
 
 
 def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Compared:
-    """Trade the runs of a recorded day again and compare. Raises Unusable."""
+    """Trade the runs of a recorded day again and compare its orders. A run that began on an earlier
+    day is traded from its beginning: what its strategies hold is of then. Raises Unusable.
+    """
     kept, played = Collected(), list[Order]()
     for folder in recorded_runs(state_dir, day):
         head, ways = read_head(folder)
-        rows = [row for part in parts_of(folder) for row in rows_of(part)]
-        if any(row.kind == GAP for row in rows):
-            raise Unusable(f"{folder}: events are missing, so its orders can't be compared")
-        events = [ways.event.read(row.event) for row in rows if row.event]
+        parts = [part for each in folders_of(state_dir, head, day) for part in parts_of(each)]
         again = Collected()
-        for row in rows:  # an order that was open at a restart is told on in the next run
+        for row in _rows_of(parts):
+            if row.kind == GAP:
+                raise Unusable(f"{folder}: events are missing, so its orders can't be compared")
+            # an order that was open at a restart is told on in the next run
             for command in ways.commands.read(row.commands or "[]"):
                 if isinstance(command, Record):
                     kept.keep(command.entry)
-        market = played_market(events, head.rulebook, fill)
+        market = played_market(_events_of(parts, ways), head.rulebook, fill)
         strategies = [
             replace(each, plan=replace(each.plan, account=market.script.extended_id))
             for each in strategies_of(head)
@@ -182,9 +184,22 @@ def trade_again(state_dir: Path, day: date, *, fill: FillName = "queue") -> Comp
         engine = Engine(
             rulebook=head.rulebook, strategies=strategies, settings=head.settings, invoke=invoke
         )
-        market.through(engine, events, again, heard)
+        market.through(engine, _events_of(parts, ways), again, heard)
         played += orders_of(again)
-    return Compared(day, fill, tuple(orders_of(kept)), tuple(played))
+    sides = (
+        tuple(each for each in side if local_of(each.at).date() == day)
+        for side in (orders_of(kept), played)
+    )
+    return Compared(day, fill, *sides)
+
+
+def _events_of(parts: Sequence[Path], ways: Codecs) -> Iterator[Event]:
+    """Return the events of a run, one by one: they may be too many to keep."""
+    return (ways.event.read(row.event) for row in _rows_of(parts) if row.event)
+
+
+def _rows_of(parts: Sequence[Path]) -> Iterator[Row]:
+    return (row for part in parts for row in rows_of(part))
 
 
 def heard(event: Event) -> Event | None:

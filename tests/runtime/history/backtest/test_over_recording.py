@@ -5,7 +5,7 @@ import builtins
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -47,6 +47,18 @@ class Deep(Strategy):
 
     def on_timer(self, timer):
         self.close(limit=26_950, why=f"{timer}")
+"""
+HOLDER = """
+from bot import Strategy
+from bot.domain.local_time import clock_of
+
+
+class Deep(Strategy):
+    def on_depth(self, book):
+        if not self.position:
+            self.buy(200, limit=book.depth.asks[0].price, why="first")
+        elif self.position.qty == 200 and "09:16" < clock_of(self.now) < "14:00":
+            self.buy(300, limit=book.depth.asks[0].price, why="more")
 """
 ORDER = {"size": {"shares": 200}, "type": "LIMIT", "price": "bid"}
 WATCHER = """
@@ -379,6 +391,23 @@ def test_a_day_traded_again_keeps_what_was_bought_before_a_restart(tmp_path: Pat
 
     assert counts["recorded"] == counts["the same fill"] == 1
     assert counts["only played"] == 0
+
+
+def test_a_day_traded_again_keeps_what_its_run_bought_on_the_day_before(tmp_path: Path) -> None:
+    config = write_project(
+        tmp_path,
+        scenario={**QUIET, "day": DAY, "start": "14:20:00"},
+        strategies=[BY_DEPTH],
+        record=True,
+    )
+    (tmp_path / "strategies" / "deep.py").write_text(HOLDER)
+    asyncio.run(tell(config, minutes=19 * 60, answer_otp_after=timedelta(minutes=1)))
+
+    found = [trade_again(tmp_path / "state", day) for day in (DAY, NEXT)]
+
+    assert [[each.quantity for each in one.played] for one in found] == [[200], [300]]
+    assert [one.counts()["the same fill"] for one in found] == [1, 1]
+    assert [one.counts()["only played"] for one in found] == [0, 0]
 
 
 @pytest.mark.parametrize("runs", [(4,), (1, 4)])
