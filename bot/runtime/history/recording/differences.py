@@ -5,7 +5,7 @@ as this is shown.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -67,10 +67,18 @@ def difference_of(
     now: Sequence[Command],
     accounts: Collection[str],
 ) -> Difference:
-    """Describe the difference; `heard` is an event, or the kind of a call without one."""
+    """Describe the difference; `heard` is an event, or the kind of a call without one. Masked are
+    `accounts`, and those that the call itself names.
+    """
+    named = {
+        value
+        for each in (heard, *recorded, *now)
+        for name, value in _leaves(each)
+        if isinstance(value, str) and value and name.endswith("account")
+    }
 
     def masked(text: str) -> str:
-        for account in accounts:
+        for account in sorted(named.union(accounts), key=len, reverse=True):
             text = text.replace(account, masked_account(account))
         return text
 
@@ -87,9 +95,9 @@ def difference_of(
         recorded=tuple(masked(_words_of(one, other)) for one, other in pairs if one is not None),
         now=tuple(masked(_words_of(one, other)) for one, other in back if one is not None),
         told=Told(
-            masked(heard.replace("_", " ") if isinstance(heard, str) else _told(heard, None)),
-            tuple(masked(_told(one, other)) for one, other in pairs if one is not None),
-            tuple(masked(_told(one, other)) for one, other in back if one is not None),
+            heard.replace("_", " ") if isinstance(heard, str) else _told(heard, None, masked),
+            tuple(_told(one, other, masked) for one, other in pairs if one is not None),
+            tuple(_told(one, other, masked) for one, other in back if one is not None),
         ),
     )
 
@@ -101,21 +109,21 @@ def _entry_of(command: Command) -> object:
 # --------------------------------------------------------------------------------- for a person
 
 
-def _told(one: object, other: object) -> str:
+def _told(one: object, other: object, masked: Callable[[str], str]) -> str:
     """Return a sentence: what it is about and, compared with `other` of its kind, the figures that
-    differ.
+    differ. Accounts are masked before a text is cut, so that no part of one is left.
     """
     leaves, others = dict(_leaves(one)), dict(_leaves(other))
     is_alike = type(one) is type(other)
     named = [
-        f"{_WRAPPED.sub('', name).replace('_', ' ')} {_value(value)}"
+        f"{_WRAPPED.sub('', name).replace('_', ' ')} {_value(value, masked)}"
         for name, value in leaves.items()
         if value is not None and not (isinstance(one, Decision) and name in IN_FRONT)
         if not (is_alike and others.get(name) == value) or name.split()[-1] in WORTH_SAYING
     ]
     if isinstance(one, Decision):
-        said = f"{_value(one.at)} {one.strategy} {one.symbol} {verdict_words(one)}"
-        said += f": {_value(one.why)}" if one.why else ""
+        said = f"{_value(one.at, masked)} {one.strategy} {one.symbol} {verdict_words(one)}"
+        said += f": {_value(one.why, masked)}" if one.why else ""
         said += f" ({', '.join(named)})" if named else ""
     else:
         said = f"{_CAPITAL.sub(' ', type(one).__name__).lower()}: {', '.join(named)}"
@@ -156,16 +164,16 @@ def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
         yield from _leaves(each, f"{name} {key}".strip())
 
 
-def _value(value: object) -> str:
+def _value(value: object, masked: Callable[[str], str]) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(EXCHANGE_TZ):%H:%M:%S.%f}"[:-3].removesuffix(".000")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    text = visible(str(value))
+    text = visible(masked(str(value)))
     if _IN_UTC.fullmatch(text):  # what a decision saw stores its times as text
-        return _value(datetime.fromisoformat(text))
+        return _value(datetime.fromisoformat(text), masked)
     return text if len(text) <= VALUE_MAX else f"{text[:VALUE_MAX]}…"
 
 
