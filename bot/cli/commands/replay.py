@@ -17,7 +17,7 @@ from bot.cli.show import print_json, print_result, print_table, progress_bar, wr
 from bot.cli.target import readable
 from bot.cli.telling.wording import counted, folded
 from bot.config.problems import ExitCode, OperatorMistake, Problem
-from bot.domain.local_time import clock_of
+from bot.domain.local_time import clock_of, day_and_clock_of, local_date
 
 if TYPE_CHECKING:
     from bot.domain.entry import Decision
@@ -105,7 +105,7 @@ def lines_of(found: "DayReplayed") -> Iterator[str]:
         for file in run.changed:
             yield f"run {run.run}: {file} has changed since; it is replayed in its present form"
         if run.difference is not None:
-            yield from difference_lines(run.difference)
+            yield from difference_lines(run.difference, found.day)
     for run in found.runs:
         if run.ended and (len(found.runs) == 1 or not run.digest):
             yield f"run {run.run} {run.ended}"
@@ -123,7 +123,7 @@ def problems_of(found: "DayReplayed") -> Iterator[Problem]:
     """Why a day is not equal: the first difference of each run."""
     for run in found.runs:
         if run.difference is not None:
-            at = f"call {run.difference.number:,}, at {clock_of(run.difference.at)}"
+            at = f"call {run.difference.number:,}, at {_when(run.difference.at, found.day)}"
             text = f"run {run.run} decides differently from {at} on"
             if run.changed:
                 text += f"; changed since: {', '.join(run.changed)}"
@@ -137,15 +137,20 @@ def problems_of(found: "DayReplayed") -> Iterator[Problem]:
             yield Problem("E-REC-003", f"run {run.run}: {run.damage}; {before}")
 
 
-def difference_lines(found: "Difference") -> Iterator[str]:
+def difference_lines(found: "Difference", day: date) -> Iterator[str]:
     """The input and both sides, for a person."""
     told = found.told
-    yield from folded(f"call {found.number:,} at {clock_of(found.at)}: {told.event}", indent=2)
+    yield from folded(f"call {found.number:,} at {_when(found.at, day)}: {told.event}", indent=2)
     for side, commands in (("recorded", told.recorded), ("now", told.now)):
         for command in commands[:SIDE_MAX] or ("nothing",):
             yield from folded(f"  {side:8}  {command}", indent=12)
         if len(commands) > SIDE_MAX:
             yield f"  {side:8}  and {len(commands) - SIDE_MAX} more (all of them: --json)"
+
+
+def _when(at: datetime, day: date) -> str:
+    """A time; with its day where that is an earlier one, from whose beginning a run is replayed."""
+    return clock_of(at) if local_date(at) == day else day_and_clock_of(at)
 
 
 # ------------------------------------------------------------------------------ other strategies

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bot import __version__
+from bot.cli.commands.replay import lines_of, problems_of
 from bot.cli.main import run
 from bot.config.problems import ExitCode
+from bot.runtime.history.recording.differences import Difference, Told
 from bot.runtime.history.recording.recordings import parts_of, runs_of
-from tests.staging import DAY, QUIET
+from bot.runtime.history.recording.replay import DayReplayed, RunReplayed
+from tests.staging import DAY, QUIET, START
 from tests.story import ONCE, once, tell, write_project
 
 NOT_ONCE = ONCE.replace("self.asked = True", "self.asked = False")
@@ -179,3 +184,20 @@ def test_strategies_whose_folder_is_gone_are_asked_for_by_its_name(
     assert capsys.readouterr().err == (
         f"E-REC-004 run 1 read its strategies from {folder}, which is gone: put it back\n"
     )
+
+
+def test_a_difference_on_an_earlier_day_of_the_run_has_its_day() -> None:
+    told = Told("quote received", ("one",), ("other",))
+    found = Difference(25, START, "QuoteReceived()", ("one",), ("other",), told)
+    run = RunReplayed(1, __version__, 0, 0, "0", "", (), difference=found)
+    lines = [
+        "\n".join([*lines_of(replayed), *(each.message for each in problems_of(replayed))])
+        for replayed in (DayReplayed(day, (run,)) for day in (DAY, DAY + timedelta(days=1)))
+    ]
+
+    of_the_day, of_the_next = lines
+
+    assert "call 25 at 09:20:00: quote received" in of_the_day
+    assert "from call 25, at 09:20:00 on" in of_the_day
+    assert "call 25 at 2026-11-19 09:20:00: quote received" in of_the_next
+    assert "from call 25, at 2026-11-19 09:20:00 on" in of_the_next
