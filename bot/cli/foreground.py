@@ -10,12 +10,12 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -59,6 +59,8 @@ COLORS: Final = {
     **dict.fromkeys(("BLOCK", "LIMIT", "PAUSED", "HELD"), "yellow"),
     **dict.fromkeys(("SKIP", "PULSE"), "bright_black"),
 }
+
+T = TypeVar("T")
 
 
 def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOptions") -> "RunEnd":
@@ -110,11 +112,23 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
         return end
 
     try:
-        return asyncio.run(run())
+        return run_to_its_end(run())
     finally:
         called_off.set()
         prompt.restore()
         screen.close()
+
+
+def run_to_its_end(run: Coroutine[Any, Any, T]) -> T:
+    """Run it as `asyncio.run` does, but let its end be its own if the loop cannot be taken apart:
+    asyncio begins a thread for that, and the machine may have none left.
+    """
+    runner = asyncio.Runner()
+    try:
+        return runner.run(run)
+    finally:
+        with suppress(RuntimeError):
+            runner.close()
 
 
 def _look_for_planted(loaded: "Loaded", *, is_service: bool) -> None:

@@ -1,9 +1,11 @@
 """The screen of a run: session lines on stdout, talk on stderr, no animation where nobody looks."""
 
+import asyncio
 import json
 import os
 import pty
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
@@ -14,9 +16,9 @@ from click.exceptions import Exit
 from click.testing import CliRunner
 
 from bot.cli.command import Invocation
-from bot.cli.foreground import TerminalScreen, ending_while_it_starts
+from bot.cli.foreground import TerminalScreen, ending_while_it_starts, run_to_its_end
 from bot.cli.show import UNCUT, cut, leave_a_closed_window, width
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState, StateChanged
 from tests.cli.stage import PARTLY, no
 from tests.journal.facts import EVERY_KIND, after
@@ -187,3 +189,26 @@ def test_who_hangs_up_a_pipe_ends_the_run() -> None:
         shows = TerminalScreen(Invocation(), "sandbox")
         with pytest.raises(BrokenPipeError):
             shows.entry(no(1, 0.4))
+
+
+def test_a_run_that_ends_where_no_thread_can_begin_ends_as_it_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """asyncio begins a thread to wait for those that a look-up of an address has left."""
+
+    def none_left(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def looks_up() -> ExitCode:
+        await asyncio.get_running_loop().run_in_executor(None, int)
+        monkeypatch.setattr(threading.Thread, "start", none_left)
+        return ExitCode.DONE
+
+    async def fails() -> ExitCode:
+        await looks_up()
+        raise OperatorMistake.of("E-NET-001", "the broker refused", ExitCode.UNREACHABLE)
+
+    assert run_to_its_end(looks_up()) == ExitCode.DONE
+    monkeypatch.undo()
+    with pytest.raises(OperatorMistake, match="the broker refused"):
+        run_to_its_end(fails())
