@@ -18,7 +18,15 @@ from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.client import BrokerClient
 from bot.broker.drift import Drifted
-from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, is_forbidden, refuses_key
+from bot.broker.errors import (
+    BrokerError,
+    ForbiddenAddress,
+    Malformed,
+    NotNow,
+    Refused,
+    is_forbidden,
+    refuses_key,
+)
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
@@ -51,6 +59,9 @@ ABOUT_CODES: Final = "OTP_"
 """How the broker's codes of 2FA begin."""
 KEY_QUESTIONS: Final = "is the key active, may it read, and may it be used from this IP address?"
 """What a 403 leaves open."""
+
+UNUSABLE: Final = "the broker's answer can't be used"
+LATER: Final = "the broker takes no request yet"
 
 T = TypeVar("T")
 MakeEnvironment = Callable[[EnvironmentSpec], Environment]
@@ -107,9 +118,16 @@ class BrokerRetry:
                 return answer
             pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
             tries += 1
-            is_answer = isinstance(_read_behind(failure), Refused)
-            what = "answers with an error" if is_answer else "does not answer"
-            self.tell(f"the broker {what} ({failure})", pause_s)
+            match _read_behind(failure):
+                case Refused():
+                    what = "the broker answers with an error"
+                case Malformed():
+                    what = UNUSABLE
+                case NotNow():
+                    what = LATER
+                case _:
+                    what = "the broker does not answer"
+            self.tell(f"{what} ({failure})", pause_s)
             await self.pause(pause_s)
 
     def tell(self, trouble: str, pause_s: float) -> None:
@@ -120,12 +138,12 @@ class BrokerRetry:
         )
 
     def standing(self) -> tuple[Standing, ...]:
-        """Return the alert that holds while the start waits."""
+        """Return the alert that holds while the start of the bot or of its day waits."""
         if not self.trouble:
             return ()
         text = (
-            f"{self.trouble}. The bot has not begun and asks again. If it lasts: bot doctor; "
-            "to end it: bot stop"
+            f"{self.trouble}. No order is sent until the bot has read where it stands; it asks "
+            "again. If it lasts: bot doctor; to end it: bot stop"
         )
         return (Standing("START_WAITS", text, {"why": self.trouble}),)
 
@@ -273,8 +291,16 @@ def unreachable(error: BrokerError) -> OperatorMistake:
             f"Look at the broker's page of API keys: {KEY_QUESTIONS}"
         )
         return OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET)
-    did = "refused" if isinstance(error, Refused) else "did not answer"
-    text = f"the broker {did}: {error}. Nothing was sent."
+    match error:
+        case Refused():
+            what = "the broker refused"
+        case Malformed():
+            what = UNUSABLE
+        case NotNow():
+            what = LATER
+        case _:
+            what = "the broker did not answer"
+    text = f"{what}: {error}. Nothing was sent."
     return OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
 
 

@@ -15,6 +15,7 @@ from bot.domain.message import Noted
 from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import OrderReport, OrderState, Side
 from bot.domain.order_status import shown_state
+from bot.engine.control_state import Standing
 from bot.runtime.activity import RightOfWay
 from bot.runtime.closes import Closes
 from bot.runtime.read_health import Health
@@ -275,6 +276,39 @@ async def test_a_day_begins_without_a_history_that_alone_refuses_the_key(
         assert [(each["alert"], each["orders"]) for each in told] == [("HISTORY_UNREAD", name)]
         [read] = [each for each in stage.events if isinstance(each, EarlierOrdersRead)]
         assert (read.reports, read.is_unread) == ((), True)
+    await stage.strike()
+
+
+async def test_a_bot_that_waits_to_begin_its_next_day_is_not_said_to_have_not_begun(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    stage, _ = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE)
+    stage.sandbox.add_fault(FaultScript.model_validate(AWAY))
+    client, clock, post = stage.broker.client, stage.clock, stage.events.append
+    health, told = Health(clock, post), list[Standing]()
+    retry = BrokerRetry(
+        JumpingWaiter(clock), lambda _: told.extend(retry.standing()), is_needed=True
+    )
+    day_start = DayStart(
+        client=client,
+        account=stage.account,
+        market=clock,
+        reads=Reads(client, stage.account, clock, health, post, RightOfWay(hold_s=0)),
+        day_order_book=stage.day_order_book,
+        retry=retry,
+        post=post,
+        plans=(),
+        listed={},
+        closes=Closes(client, clock, load_rulebook(), post, {}),
+    )
+
+    await day_start.after_night(KnownOrders([], {}, ()))
+
+    assert told
+    for each in told:
+        assert each.code == "START_WAITS"
+        assert "has not begun" not in each.text
+        assert "No order is sent until the bot has read where it stands" in each.text
     await stage.strike()
 
 

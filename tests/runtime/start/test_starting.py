@@ -7,8 +7,10 @@ from typing import cast
 
 import pytest
 
-from bot.broker.errors import BrokerError, Refused, Unreachable
+from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, Timeout, Unreachable
+from bot.cli.telling.languages import catalogue
 from bot.clock import SimulatedClock
+from bot.config.problems import ExitCode
 from bot.domain.message import Event
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
@@ -154,6 +156,37 @@ async def test_a_start_says_of_a_read_that_is_refused_that_the_broker_has_answer
         assert said in str(ended)
         assert ended.exit_code == code
         assert told.pop().startswith("the broker answers with an error (")
+
+
+@pytest.mark.parametrize(
+    ("error", "waiting", "ended"),
+    [
+        (
+            Malformed("users", "no JSON"),
+            "the broker's answer can't be used (users: no JSON)",
+            "the broker's answer can't be used: users: no JSON. Nothing was sent.",
+        ),
+        (
+            RateLimited("users", "HTTP 429 at each of 3 tries", START),
+            "the broker takes no request yet (users: HTTP 429 at each of 3 tries)",
+            "the broker takes no request yet: users: HTTP 429 at each of 3 tries. Nothing was sent.",
+        ),
+        (
+            Timeout("users", "no answer within 5 s"),
+            "the broker does not answer (users: no answer within 5 s)",
+            "the broker did not answer: users: no answer within 5 s. Nothing was sent.",
+        ),
+    ],
+)
+async def test_a_broker_is_said_not_to_answer_only_if_it_does_not(
+    error: BrokerError, waiting: str, ended: str
+) -> None:
+    trouble, _ = await _asked(error, is_needed=True)
+
+    assert trouble == waiting
+    assert catalogue("vi").sentence(trouble) != trouble
+    assert unreachable(error).problems[0].message == ended
+    assert unreachable(error).exit_code == ExitCode.UNREACHABLE
 
 
 def test_an_empty_file_becomes_a_new_journal(tmp_path: Path) -> None:
