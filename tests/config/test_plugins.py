@@ -4,6 +4,8 @@ import importlib.util
 import os
 import py_compile
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -264,6 +266,44 @@ def test_configuration_and_strategies_belong_to_one_project(below: str) -> None:
 )
 def test_names_of_classes_in_snake_case(name: str, snake: str) -> None:
     assert snake_case(name) == snake
+
+
+STUBBORN = """
+import io, time
+from datetime import datetime
+def ask():
+    try:
+        time.sleep(1)
+    except:
+        print("again", file=io.StringIO())
+while True:
+    try:
+        ask()
+    except BaseException as error:
+        print(error, file=io.StringIO())
+        continue
+"""
+RUN = """
+import sys
+from pathlib import Path
+from bot.config.problems import OperatorMistake
+from bot.config.strategies.plugins import _run
+try:
+    _run(Path(sys.argv[1]), within_s=0.1)
+except OperatorMistake as mistake:
+    print(mistake.problems[0].message)
+"""
+
+
+@pytest.mark.process
+def test_an_import_that_catches_everything_and_goes_on_is_interrupted_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(STUBBORN, "utf-8")
+
+    command = [sys.executable, "-c", RUN, str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+
+    assert ran.stdout.startswith("importing this strategy took longer than 0.1 s")
 
 
 def test_an_import_that_never_ends_is_interrupted_at_its_line(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
 from bot.clock import performance_s
@@ -27,6 +26,8 @@ from bot.strategy import Strategy
 BUDGET_S: Final = 0.25
 """A hook that takes longer than this is reported as an overrun."""
 ERROR_CHARACTERS_MAX: Final = 200
+AGAIN_S: Final = 0.0001
+"""From one interruption of an import that goes on to the next."""
 
 
 class Interrupted(BaseException):
@@ -87,31 +88,43 @@ def _carry_out(strategy: Strategy, hook: str, argument: object | None) -> None:
 
 def is_inside(frame: FrameType | None) -> bool:
     """Return whether a frame belongs to a hook, or to something that a hook has called."""
-    while frame is not None and frame.f_code is not _carry_out.__code__:
+    return _is_below(_carry_out.__code__, frame)
+
+
+def _is_below(code: CodeType, frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not code:
         frame = frame.f_back
     return frame is not None
 
 
-@contextmanager
-def interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise `Interrupted` in the block after this many seconds; only in the main thread, where
+def call_within(seconds: float, call: Callable[[], object]) -> None:
+    """Call, and raise `Interrupted` in it after this many seconds; only in the main thread, where
     signals arrive. A timer that ran before continues afterwards.
+
+    What catches it, with a bare `except:`, is interrupted again so soon that it is met while it
+    handles the last one, where nothing catches it.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        call()
         return
     before = signal.signal(signal.SIGALRM, _interrupt)
-    left_s, every_s = signal.setitimer(signal.ITIMER_REAL, seconds)
+    left_s, every_s = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
     try:
-        yield
+        _limited(call)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, left_s, every_s)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise Interrupted
+def _limited(call: Callable[[], object]) -> None:
+    """Only what this frame has called is interrupted."""
+    call()
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    if _is_below(_limited.__code__, frame):
+        raise Interrupted
 
 
 def words_of(error: BaseException) -> str:

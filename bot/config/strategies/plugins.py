@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn, TextIO, TypeGuard
 from bot.config.model_check import did_you_mean
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.shipped import shipped
-from bot.config.strategies.invoke import Interrupted, interrupted_after
+from bot.config.strategies.invoke import Interrupted, call_within
 from bot.config.strategies.plugin_check import FAILURES, require_sound
 from bot.config.strategies.source_files import require_trusted
 from bot.config.yaml_file import Span, read_text, snippet_of
@@ -280,8 +280,7 @@ def _run(file: Path, within_s: float = IMPORT_S_MAX) -> ModuleType:
     sys.modules[name] = module
     vars(module)["print"] = _print
     try:
-        with interrupted_after(within_s):
-            loader.exec_module(module)
+        call_within(within_s, lambda: loader.exec_module(module))
     except (*FAILURES, Interrupted) as error:
         del sys.modules[name]
         frames = traceback.extract_tb(error.__traceback__)
