@@ -7,7 +7,7 @@ whose market time is not wall time, now is the last moment of the journal.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import MAXYEAR, MINYEAR, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -27,6 +27,8 @@ WATCH_EVERY_S_MIN: Final = 0.5
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600}
 _GROUPED: Final = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+")
 _SPAN: Final = re.compile(r"([0-9]{1,4})([smhdw])")
+_EARLIEST: Final = date(2000, 1, 1)
+"""Vietnam's first exchange opened in that year, on 28 July."""
 _SPAN_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -64,6 +66,16 @@ def whole_from(wanted: str) -> Callable[[str], int]:
         return int(plain)
 
     return whole
+
+
+def since_2000(
+    _context: click.Context, _option: click.Parameter, day: datetime | None
+) -> datetime | None:
+    """Check a day for which bars are wanted; a callback of its option."""
+    if day is not None and day.date() < _EARLIEST:
+        text = f"{day.date()}: wanted {_EARLIEST} or later; no share was traded before"
+        raise click.BadParameter(text)
+    return day
 
 
 def moment_from(written: str) -> datetime:

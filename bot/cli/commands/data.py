@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.options import since_2000
 from bot.cli.rows import fields_of
 from bot.cli.show import (
     print_json,
@@ -235,8 +236,18 @@ def check(invocation: Invocation, symbols: tuple[str, ...], store: Path | None) 
     "fetch", group=command, changes=True, example="bot data fetch HPG FPT --from 2026-01-02"
 )
 @click.argument("symbols", nargs=-1, required=True)
-@click.option("--from", "first", type=day_type, help="The first day; default: 90 days ago.")
-@click.option("--to", "last", type=day_type, help="The last day; default: yesterday.")
+@click.option(
+    *("--from", "first"),
+    type=day_type,
+    callback=since_2000,
+    help="The first day, from 2000-01-01 on; default: 90 days ago.",
+)
+@click.option(
+    *("--to", "last"),
+    type=day_type,
+    callback=since_2000,
+    help="The last day; default: yesterday.",
+)
 @click.option("--width", type=click.Choice(FETCHED), default=FETCHED[0], help="The width of bars.")
 @click.option("--adjusted", is_flag=True, help="Prices are adjusted: do not check ticks and band.")
 @click.option("--replace", is_flag=True, help="Where stored bars differ, use the broker's.")
@@ -314,6 +325,10 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
     from bot.runtime.history.store.store import files_in
 
     script = load_scenario(scenario.name, scenario.parent)
+    if script.day is None:
+        text = f"the scenario {scenario.name} names no day to begin with: give it one, "
+        text += "day: 2026-11-19"
+        raise OperatorMistake.of("E-MKT-005", text)
     first = script.starts_at.astimezone(EXCHANGE_TZ).date()
     if last.date() < first:
         raise OperatorMistake.of("E-DATA-012", f"the scenario begins on {first}: use a later --to")
@@ -329,8 +344,8 @@ def simulate(invocation: Invocation, scenario: Path, last: datetime, into: Path)
             progress=lambda day: step((day - first).days / days),
         )
     made.write(into)
-    bars = sum(len(rows) for rows in made.minutes.values())
-    say(invocation, f"{counted(bars, 'bar')} of {len(made.minutes)} symbols in {shown_path(into)}")
+    bars, symbols = sum(map(len, made.minutes.values())), counted(len(made.minutes), "symbol")
+    say(invocation, f"{counted(bars, 'bar')} of {symbols} in {shown_path(into)}")
 
 
 def _archive(invocation: Invocation, store: Path | None) -> "Archive":

@@ -127,6 +127,28 @@ def test_bars_that_differ_are_taken_only_when_told(own: str, bars: Path) -> None
     assert call("data", "import", str(bars), "--replace", "-c", own).code == 0
 
 
+@pytest.mark.parametrize("option", ["--from", "--to"])
+def test_a_day_before_any_share_was_traded_is_refused_with_the_first_that_is_taken(
+    own: str, option: str
+) -> None:
+    for day in ("0001-01-01", "1999-12-31"):
+        ran = call("data", "fetch", "HPG", option, day, "-c", own)
+
+        assert ran.code == ExitCode.USAGE
+        assert f"{day}: wanted 2000-01-01 or later; no share was traded before" in ran.err
+    taken = call("data", "fetch", "HPG", option, "2000-01-01", "-c", own)
+    assert "wanted" not in taken.err
+
+
+def test_a_scenario_without_a_day_makes_no_bars_and_is_named(tmp_path: Path) -> None:
+    ran = call("data", "simulate", "quiet", "--to", "2026-11-19", "--into", str(tmp_path / "made"))
+
+    assert (ran.code, ran.err) == (
+        ExitCode.CONFIG,
+        "E-MKT-005 the scenario quiet names no day to begin with: give it one, day: 2026-11-19\n",
+    )
+
+
 def test_a_scenario_makes_bars(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(
         'day: 2026-11-19\nstart: "14:40"\nsymbols:\n'
@@ -139,6 +161,7 @@ def test_a_scenario_makes_bars(tmp_path: Path) -> None:
     )
 
     assert ran.code == 0
+    assert "bars of 1 symbol in " in ran.err
     assert call("data", "check", "--store", str(into)).code == 0
     held = (into / "bars" / "1m" / "ACV.csv.gz").read_bytes()
     again = call(

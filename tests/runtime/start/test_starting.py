@@ -167,9 +167,9 @@ async def test_a_start_says_of_a_read_that_is_refused_that_the_broker_has_answer
             "the broker's answer can't be used: users: no JSON. Nothing was sent.",
         ),
         (
-            RateLimited("users", "HTTP 429 at each of 3 tries", START),
-            "the broker takes no request yet (users: HTTP 429 at each of 3 tries)",
-            "the broker takes no request yet: users: HTTP 429 at each of 3 tries. Nothing was sent.",
+            RateLimited("users", "HTTP 429 at three tries", START),
+            "the broker takes no request yet (users: HTTP 429 at three tries)",
+            "the broker takes no request yet: users: HTTP 429 at three tries. Nothing was sent.",
         ),
         (
             Timeout("users", "no answer within 5 s"),
