@@ -156,6 +156,8 @@ class BotStatus:
     cancels: tuple[CancelStatus, ...]
     amends: tuple[AmendStatus, ...]
     held: tuple[HeldOrder, ...]
+    sending: tuple[Intent, ...]
+    """Orders that have no answer yet, and may be open at the broker any moment."""
     unknown: tuple[Intent, ...]
     faults: tuple[FaultStatus, ...]
     halted_symbols: Mapping[str, str]
@@ -244,6 +246,11 @@ def status_of(state: State) -> BotStatus:
             HeldOrder(each.intent, each.held_until, each.refusal_code)
             for each in state.index.held.of(True)
             if each.held_until is not None
+        ),
+        sending=tuple(
+            each.intent
+            for each in state.pending_intents()
+            if each.state in {SendState.READY, SendState.SENDING}
         ),
         unknown=tuple(
             each.intent

@@ -37,6 +37,8 @@ EX_TRIES: Final = 60
 EX_PAUSE: Final = timedelta(hours=1)
 FAILURES_MAX: Final = 2
 """After this many failed reads in a row the rest waits for the next minute."""
+FIGURE_MAX: Final = 10**12
+"""More than any price or volume, and few enough digits to be read from a file again."""
 _THOUSAND: Final = 1_000
 _NONE: Final = date.min
 _HISTORY: Final = "the history"

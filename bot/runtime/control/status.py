@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from bot.broker.broker import Broker
 from bot.config.masking import masked_url
@@ -14,7 +14,6 @@ from bot.config.settings.load import Loaded
 from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
-from bot.domain.order import SendState
 from bot.domain.quote import Depth
 from bot.engine.account_status import Balance, Compared, LimitUse, Reconciliation
 from bot.engine.control_state import Standing
@@ -28,7 +27,6 @@ from bot.runtime.timetable.schedule import Job
 from bot.runtime.watches import limited, refused
 
 Fields = dict[str, object]
-_ON_ITS_WAY: Final = frozenset({SendState.READY, SendState.SENDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
             }
             for each in status.held
         ],
-        "sending": _sending(parts),
+        "sending": [intent.intent_id for intent in status.sending],
         "unknown": [intent.intent_id for intent in status.unknown],
         "faults": [fields_of(each) for each in status.faults],
         "halted_symbols": dict(status.halted_symbols),
@@ -103,12 +101,6 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "limits": limit_fields(parts.engine.limits()),
         "drift": [fields_of(each) for each in broker.drift.seen],
     }
-
-
-def _sending(parts: Parts) -> list[str]:
-    """Return the orders that have no answer yet, and may be open at the broker any moment."""
-    found = [each.split() for each in parts.engine.reconciliation().unsettled]
-    return [name for name, state in found if state in _ON_ITS_WAY]
 
 
 def _two_factor(parts: Parts, status: BotStatus) -> Fields:

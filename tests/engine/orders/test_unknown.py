@@ -1292,3 +1292,20 @@ def test_of_two_lost_orders_that_look_alike_the_one_that_was_sent_first_gets_the
 
     owners = {name: one.order_id for name, one in stage.engine._state.intents.items()}
     assert owners == {"L-0001": "ORD8", "L-0002": "ORD7"}
+
+
+def test_an_order_is_being_sent_until_it_has_an_answer() -> None:
+    stage = Stage()
+    seen = list[list[str]]()
+
+    def look() -> None:
+        seen.append([one.intent_id for one in stage.engine.status().sending])
+
+    intent = stage.buy(100, 27_000)
+    look()
+    stage.send(intent)
+    look()
+    stage.accept(intent, "ORD1")
+    look()
+
+    assert seen == [["L-0001"], ["L-0001"], []]

@@ -19,7 +19,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.local_time import instant_of, local_date
 from bot.domain.quote import DAY, span_of, width_name
 from bot.protocol.values.series import PriceBar, PriceHistory
-from bot.runtime.closes import price_unit
+from bot.runtime.closes import FIGURE_MAX, price_unit
 from bot.runtime.history.bars import BarColumns
 from bot.runtime.history.store.archive import Archive, Origin, Overlap, StoredRange
 from bot.runtime.history.store.bar_files import HUNDREDTHS, INDICES
@@ -35,8 +35,6 @@ _STRETCH_DAYS: Final = {"5m": 28, "15m": 28, "30m": 28, "1d": 364}
 """The longest range of a call is not documented: these are a few hundred to two thousand bars."""
 TRIES_MAX: Final = 5
 """Tries of one call refused by the quota; each waits as the quota says."""
-FIGURE_MAX: Final = 10**12
-"""More than any price or volume, and few enough digits to be read from a file again."""
 DAYS: Final = 90
 """Days fetched if no first day is given."""
 

@@ -25,7 +25,7 @@ from bot.engine.findings import JUMP_MAX
 from bot.engine.market import BAR_PHASES
 from bot.journal.writing.thread import in_time
 from bot.protocol.calls import CODECS
-from bot.runtime.closes import price_unit
+from bot.runtime.closes import FIGURE_MAX, price_unit
 from bot.runtime.history.warming.warm_up import Earlier, UnusableHistory
 
 if TYPE_CHECKING:  # slow to import, and not needed before the first read
@@ -40,8 +40,6 @@ _DAYS_MORE: Final = 2
 _EARLY: Final = timedelta(minutes=2)
 """A row stamped this little before trading begins is of its first bar, as in a backtest."""
 _INSTANT: Final = timedelta(microseconds=1)
-_FIGURE_MAX: Final = 10**12
-"""More than any price or volume."""
 _AHEAD: Final = timedelta(minutes=1)
 """More than the broker's clock may be ahead plus the time of an answer."""
 _WEEK: Final = timedelta(days=7)
@@ -150,7 +148,7 @@ def checked(
         raise UnusableHistory(f"{len(history.bars) - len(closes):,} of its rows have no close")
     for row in history.bars:
         figures = (row.open, row.high, row.low, row.close, row.volume)
-        if any(each is not None and each >= _FIGURE_MAX for each in figures):
+        if any(each is not None and each >= FIGURE_MAX for each in figures):
             raise UnusableHistory(
                 f"its bar of {_when(row.start)} has a figure that no bar can have"
             )
