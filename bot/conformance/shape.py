@@ -157,7 +157,7 @@ SCALARS: Final[Mapping[str, Callable[[object], bool]]] = {
     "text": lambda value: isinstance(value, str),
     "bool": lambda value: isinstance(value, bool),
     "ts": _parses(lambda text: datetime.fromisoformat(text).tzinfo),
-    "day": _parses(date.fromisoformat),
+    "day": _parses(lambda text: date.fromisoformat(text).isoformat() == text),
     "month": _parses(_MONTH.fullmatch),
     "null": lambda value: value is None,
     "any": lambda _: True,

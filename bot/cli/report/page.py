@@ -10,6 +10,7 @@ from typing import Final
 
 from bot.cli.report.html import library, render, template, write_whole
 from bot.cli.report.summary import DASH, gap_words, headline, percent, ratio, sections
+from bot.cli.telling.wording import counted
 from bot.domain.entry import Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState, Side
@@ -93,7 +94,7 @@ def _tiles(figures: Figures) -> Iterator[Fields]:
         yield tile("VN-Index", percent(figures.index_return), "same days", figures.index_return)
     fall = figures.drawdown
     depth = fall.depth if fall else None
-    yield tile("drawdown", percent(depth), f"{fall.days} days" if fall else "none", depth)
+    yield tile("drawdown", percent(depth), counted(fall.days, "day") if fall else "none", depth)
     yield tile("Sharpe", ratio(figures.sharpe), f"Sortino {ratio(figures.sortino)}")
     hit = percent(figures.hit_rate, signed=False)
     yield tile("trades", f"{figures.trades:,}", f"{hit} won" if figures.trades else "none closed")

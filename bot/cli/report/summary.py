@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from bot.cli.rows import Plain, plain
+from bot.cli.telling.wording import counted
 from bot.domain.quote import width_name
 from bot.runtime.history.backtest.figures import (
     CONVENTIONS,
@@ -37,7 +38,7 @@ def summary_lines(result: BacktestResult, figures: Figures) -> Iterator[str]:
     for number, gap in enumerate(result.gaps[:GAPS_SHOWN]):
         yield f"  {'' if number else 'missing':<{_LABEL}}{gap_words(gap)}"
     if (left := len(result.gaps) - GAPS_SHOWN) > 0:
-        yield f"  {'':<{_LABEL}}and {left:,} more gaps (for all: --json, or the page)"
+        yield f"  {'':<{_LABEL}}and {counted(left, 'more gap')} (for all: --json, or the page)"
 
 
 def headline(result: BacktestResult) -> str:
@@ -76,7 +77,9 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
         ),
     )
     costs = figures.costs
-    unpriced = f" ({costs.unpriced} fills without a visible price)" if costs.unpriced else ""
+    unpriced = (
+        f" ({counted(costs.unpriced, 'fill')} without a visible price)" if costs.unpriced else ""
+    )
     yield (
         "costs",
         (
@@ -98,7 +101,7 @@ def sections(result: BacktestResult, figures: Figures) -> Iterator[tuple[str, st
         "refused",
         f"{sum(figures.refused.values()):,} before they were sent{_counted(figures.refused)}",
     )
-    yield "T+2", f"{figures.unsettled_exits:,} exits came before the shares had settled"
+    yield "T+2", f"{counted(figures.unsettled_exits, 'exit')} came before the shares had settled"
     if result.why_slow:
         yield "slow gear", result.why_slow
 
@@ -149,7 +152,7 @@ def drawdown_words(found: Drawdown | None) -> str:
     back = f"back on {found.recovered}" if found.recovered else "not back by the end"
     return (
         f"{percent(found.depth)} from {found.peak} to {found.trough}, {back}: "
-        f"{found.days} trading days"
+        f"{counted(found.days, 'trading day')}"
     )
 
 
@@ -165,7 +168,7 @@ def _trade_words(figures: Figures) -> str:
     if figures.open_positions:
         text += f" · {figures.open_positions} still open"
     if figures.unmatched_shares:
-        text += f" · {figures.unmatched_shares:,} shares sold that no trade had bought"
+        text += f" · {counted(figures.unmatched_shares, 'share')} sold that no trade had bought"
     return text
 
 

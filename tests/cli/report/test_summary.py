@@ -1,5 +1,7 @@
 """A backtest's result on one screen."""
 
+from dataclasses import replace
+
 from bot.cli.report.summary import summary_json, summary_lines
 from bot.runtime.history.backtest.figures import Benchmarks, figures_of
 from tests.backtest_results import RESULT, busy_result
@@ -51,6 +53,26 @@ def test_what_cannot_be_told_is_a_dash_with_its_reason() -> None:
     assert "missing      nothing known" in text
     assert "nan" not in text
     assert "inf " not in text
+
+
+def test_one_of_a_thing_is_told_as_one() -> None:
+    result = busy_result()
+    figures = figures_of(result, NOTHING)
+    assert figures.drawdown is not None
+    one = replace(
+        figures,
+        drawdown=replace(figures.drawdown, days=1),
+        unsettled_exits=1,
+        unmatched_shares=1,
+        costs=replace(figures.costs, unpriced=1),
+    )
+
+    text = "\n".join(summary_lines(result, one))
+
+    assert "back on 2026-04-06: 1 trading day\n" in text
+    assert "T+2          1 exit came before the shares had settled" in text
+    assert "1 share sold that no trade had bought" in text
+    assert "(1 fill without a visible price)" in text
 
 
 def test_json_has_the_same_figures_under_stable_keys() -> None:
