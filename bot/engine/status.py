@@ -204,12 +204,15 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
 )
 """The sources of standing alerts, most urgent first."""
 
+_ON_ITS_WAY: Final = frozenset({SendState.READY, SendState.SENDING})
+
 
 def status_of(state: State) -> BotStatus:
     """Read the state; nothing changes."""
     now, reducing = state.gate, gate.reducing(state)
     is_reducing = reducing is not None and now.state is RunState.RUNNING
     strategies = [_strategy(state, strategy) for strategy in state.strategies.values()]
+    pending = state.pending_intents()
     return BotStatus(
         at=state.now,
         state=RunState.REDUCING if is_reducing else now.state,
@@ -247,14 +250,10 @@ def status_of(state: State) -> BotStatus:
             for each in state.index.held.of(True)
             if each.held_until is not None
         ),
-        sending=tuple(
-            each.intent
-            for each in state.pending_intents()
-            if each.state in {SendState.READY, SendState.SENDING}
-        ),
+        sending=tuple(each.intent for each in pending if each.state in _ON_ITS_WAY),
         unknown=tuple(
             each.intent
-            for each in state.pending_intents()
+            for each in pending
             if each.is_unresolved and each.state is not SendState.SENDING
         ),
         faults=tuple(
