@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.errors import (
-    BrokerError,
-    Malformed,
-    Refused,
-    Timeout,
-    Unreachable,
-    is_unsent,
-)
+from bot.broker.errors import BrokerError, Refused, is_unsent
 from bot.clock import Clock
 from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, AuthEvent, Note
 from bot.domain.instrument import EXCHANGE_TZ
@@ -45,6 +38,7 @@ CODES_PER_DAY: Final = 5
 CODE_REQUESTED: Final = "CODE_REQUESTED"
 ANOTHER: Final = "send"
 """Typed at a prompt to have another code mailed."""
+_SERVERS_OWN: Final = 500
 _PLAYED_CODE: Final = ". The sandbox mails nothing, its code is {}"
 NONE_MAILED: Final = "E-2FA-001"
 WRONG: Final = "E-2FA-003"
@@ -119,7 +113,8 @@ class SecondFactor:
         self._ticket: _Ticket | None = None
         self._codes_asked = list(codes_asked)
         self._played_code = _PLAYED_CODE.format(played_code.reveal()) if played_code else ""
-        self._exchange = asyncio.Lock()
+        self._exchange, self._asking = asyncio.Lock(), asyncio.Lock()
+        self._answered: Reply = {}
         self._taken: _Taken | None = None
         self._bad_answers = 0
         self._disk = TokenDisk()
@@ -163,12 +158,23 @@ class SecondFactor:
         return {**reply, "wait_s": self._wait_s()}
 
     async def request(self) -> Reply:
-        """Have the broker mail a code. One of five a day."""
+        """Have the broker mail a code. One of five a day.
+
+        Whoever asks while another does shares the answer: a second code would end the first.
+        """
+        before = self._answered
+        async with self._asking:
+            if self._answered is before:
+                self._answered = await self._request()
+            return self._answered
+
+    async def _request(self) -> Reply:
         try:
             ticket = await self._client.request_otp()
         except BrokerError as error:
             code = error.error_code if isinstance(error, Refused) else ""
-            if isinstance(error, Timeout | Malformed | Unreachable) and not is_unsent(error):
+            is_answer = isinstance(error, Refused) and error.http_status < _SERVERS_OWN
+            if not is_answer and not is_unsent(error):
                 self._codes_asked.append(self._market.now())
                 self._note(CODE_REQUESTED, "no good answer: one may have been mailed, and counts")
             if code == "OTP_RATE_LIMIT_EXCEEDED":

@@ -325,6 +325,25 @@ async def test_a_request_whose_answer_is_lost_counts_as_a_code_and_a_token_still
     assert given["is_ready"] is True
 
 
+async def test_a_request_that_a_fault_of_the_broker_answers_counts_as_a_code(
+    tmp_path: Path,
+) -> None:
+    clock = SimulatedClock(START)
+    failing = {
+        "match": {"verb": "POST", "path": "*/request"},
+        "action": {"do": "status", "status": 500, "code": "INTERNAL_ERROR"},
+    }
+    sandbox = Sandbox(scenario(faults=[failing]), load_rulebook(), clock=clock, wire=clock)
+    broker = _broker(sandbox, clock)
+    second_factor = SecondFactor(broker, (clock, clock), list[Event]().append, tmp_path)
+
+    reply = await second_factor.request()
+    await broker.close()
+
+    assert code_of(reply) == "E-2FA-003"
+    assert second_factor.state()["codes_used"] == 1, "it may have been mailed before it failed"
+
+
 @pytest.mark.wire
 async def test_a_request_of_which_no_byte_has_left_counts_as_no_code(tmp_path: Path) -> None:
     clock, events = SimulatedClock(START), list[Event]()
@@ -366,6 +385,29 @@ async def test_a_code_that_the_quota_keeps_back_is_no_try_of_it(tmp_path: Path) 
 
 
 # ----------------------------------------------------------------------------- several ways at once
+
+
+async def test_two_who_ask_for_a_code_at_once_have_one_mailed(office: Office) -> None:
+    mailed, shared = await asyncio.gather(
+        office.second_factor.request(), office.second_factor.take(NOTHING)
+    )
+
+    assert mailed["message"] == f"a code was mailed to {SENT_TO} (4 of the day's 5 left)"
+    assert shared == mailed
+    assert office.second_factor.state()["codes_used"] == 1
+    assert (await office.second_factor.submit(office.right))["is_ready"] is True
+
+
+async def test_who_asks_after_one_who_gave_up_has_a_code_mailed(office: Office) -> None:
+    asked = asyncio.create_task(office.second_factor.request())
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(office.second_factor.request())
+    await asyncio.sleep(0)
+
+    asked.cancel()
+    reply = await waiting
+
+    assert reply["ok"] is True
 
 
 async def test_a_code_given_by_two_ways_at_once_is_tried_once_and_the_loser_is_told(
