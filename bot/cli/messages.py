@@ -166,6 +166,13 @@ LIVE_KEY: Final = (
 )
 """Why `bot conformance` refuses a live key, and a live bot."""
 
+BOT_TRADES_THERE: Final = (
+    "a bot runs on this configuration: the checks place and cancel orders on its account and could "
+    "take an order of the bot's for their own, and they use two of the day's five codes. Check with "
+    "--read-only, or stop the bot first: bot stop"
+)
+"""Why `bot conformance` places no order beside a bot."""
+
 CHANGED: Final = "{files} changed since the start: restart the bot to pick up the change"
 """About a running strategy."""
 RAISED: Final = "real money, and limits that allow more than in the last run:"

@@ -112,8 +112,10 @@ def command(
         raise click.UsageError("nonce only reads: it needs neither --otp nor --real-orders")
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
     access, settings = access_of(loaded), loaded.settings.broker
-    if not (is_reading or real_orders) and _is_live(loaded, access):
-        raise OperatorMistake.of("E-CNF-002", messages.LIVE_KEY, ExitCode.USAGE)
+    if not (is_reading or real_orders):
+        _require_play_money(loaded, access)
+    if _is_beside_bot(invocation, base_url):
+        _require_reading(invocation, is_reading=is_reading)
     plan = ConformancePlan(
         base_url=access.base_url,
         key=Key(access.api_key, access.api_secret, settings.device_id),
@@ -127,14 +129,32 @@ def command(
     if plan.of_nonces:
         minutes = nonces_last(plan.per_minute) / timedelta(minutes=1)
         say(invocation, f"about {minutes:.0f} minutes at {plan.per_minute} requests a minute")
-    if not base_url and find_bot(invocation, "status") is not None:
-        say(invocation, SHARED_QUOTA)
     return _make(invocation, plan, SystemEnvironment(access))
 
 
-def _is_live(loaded: "Loaded", access: "Access") -> bool:
-    """Return whether orders would be of real money."""
-    return loaded.settings.mode == "live" or access.api_key.reveal().startswith(LIVE_KEY)
+def _require_play_money(loaded: "Loaded", access: "Access") -> None:
+    """Raise OperatorMistake if orders would be of real money."""
+    if loaded.settings.mode == "live" or access.api_key.reveal().startswith(LIVE_KEY):
+        raise OperatorMistake.of("E-CNF-002", messages.LIVE_KEY, ExitCode.USAGE)
+
+
+def _is_beside_bot(invocation: Invocation, base_url: str | None) -> bool:
+    """Return whether a bot runs on this configuration, and at the server that is to be checked."""
+    if base_url:
+        try:
+            of_bot = load(invocation).settings.broker.base_url or ""
+        except OperatorMistake:  # without the option it names no server
+            return False
+        if of_bot.rstrip("/") != base_url.rstrip("/"):
+            return False
+    return find_bot(invocation, "status") is not None
+
+
+def _require_reading(invocation: Invocation, *, is_reading: bool) -> None:
+    """Raise OperatorMistake if orders would be placed beside the bot's; say what reads cost it."""
+    if not is_reading:
+        raise OperatorMistake.of("E-CNF-003", messages.BOT_TRADES_THERE, ExitCode.USAGE)
+    say(invocation, SHARED_QUOTA)
 
 
 def _per_minute(loaded: "Loaded") -> int:

@@ -321,6 +321,32 @@ def test_a_bot_that_shares_the_quota_is_named(
     assert "a bot runs on this configuration" in ran.err
 
 
+@pytest.mark.parametrize("address", [[], ["--base-url", "http://127.0.0.1:1/"]])
+def test_beside_a_bot_no_order_is_placed(
+    tmp_path: Path,
+    planned: list[ConformancePlan],
+    monkeypatch: pytest.MonkeyPatch,
+    address: list[str],
+) -> None:
+    monkeypatch.setattr(conformance, "find_bot", lambda *_: STOPPED)
+
+    ran = reading(tmp_path, "--otp", "-", "--real-orders", *address)
+
+    assert (ran.code, planned) == (ExitCode.USAGE, [])
+    assert "E-CNF-003 a bot runs on this configuration" in ran.err
+
+
+def test_a_bot_at_another_server_is_no_hindrance(
+    tmp_path: Path, planned: list[ConformancePlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conformance, "find_bot", lambda *_: STOPPED)
+
+    ran = reading(tmp_path, "--otp", "-", "--base-url", "http://127.0.0.1:2")
+
+    assert [plan.base_url for plan in planned] == ["http://127.0.0.1:2"]
+    assert "a bot runs" not in ran.err
+
+
 @pytest.mark.parametrize("what", ["nonce", "--read-only"])
 def test_a_run_that_only_reads_has_nothing_to_cancel(
     tmp_path: Path, planned: list[ConformancePlan], what: str
