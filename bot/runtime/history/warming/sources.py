@@ -107,7 +107,7 @@ class BrokerBars:
         if step == DAY:
             gaps = missing_days(self.rulebook.calendar, bars, now)
         else:
-            bars, gaps = filled(self.rulebook, instrument, bars, step)
+            bars, gaps = filled(self.rulebook, instrument, bars, step, now)
         made = list(widened(bars, width))
         forming = None
         if made and span_of(made[-1].start, width)[1] > now:
@@ -201,10 +201,14 @@ def _is_far(one: int, other: int) -> bool:
 
 
 def filled(
-    rulebook: Rulebook, instrument: Instrument, bars: Sequence[Bar], step: timedelta
+    rulebook: Rulebook,
+    instrument: Instrument,
+    bars: Sequence[Bar],
+    step: timedelta,
+    now: datetime | None = None,
 ) -> tuple[list[Bar], list[str]]:
     """Insert flat bars into parts of a day that have rows, up to the last row; name parts without
-    any.
+    any, also after the last row if they are over `now`.
 
     Polling sees the last price in every span of trading; if a whole part is missing, the history
     more likely lacks it.
@@ -215,14 +219,15 @@ def filled(
     known = {bar.start: bar for bar in bars}
     made, gaps, close = list[Bar](), list[str](), bars[0].open
     first, last = bars[0].start, bars[-1].start
-    for day in _days(rulebook.calendar, first, last):
+    end = now or last
+    for day in _days(rulebook.calendar, first, end):
         for word, begins, ends in _PARTS:
             at, until = (
                 datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in (begins, ends)
             )
             spans = [at + number * step for number in range(-((at - until) // step))]
             if not any(span in known for span in spans):
-                if first < spans[0] and spans[-1] < last:
+                if first < spans[0] and spans[-1] < end:
                     gaps.append(f"gap {day} {word}")
                 continue
             for start in spans:

@@ -165,6 +165,26 @@ def test_a_part_of_a_day_without_any_row_is_a_gap_and_not_filled() -> None:
     assert not any(bar.start == _local("2026-11-18T10:00") for bar in bars)
 
 
+@pytest.mark.parametrize(
+    ("last", "gaps"),
+    [
+        (
+            "2026-11-17T10:05",
+            ["gap 2026-11-17 afternoon", "gap 2026-11-18 morning", "gap 2026-11-18 afternoon"],
+        ),
+        ("2026-11-18T11:15", ["gap 2026-11-18 afternoon"]),
+        ("2026-11-18T14:25", []),
+        ("2026-11-19T09:55", []),
+    ],
+)
+def test_a_history_that_ends_too_early_lacks_the_parts_of_days_since(
+    last: str, gaps: list[str]
+) -> None:
+    bars = _bars(_row(last))
+
+    assert filled(RULES, HPG, bars, FIVE, NOW) == (bars, gaps)
+
+
 def test_trading_days_without_a_row_are_named() -> None:
     rows = [_row(f"2026-11-{day}T00:00") for day in (12, 13, 17, 18)]
 
