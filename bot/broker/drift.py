@@ -60,6 +60,7 @@ class Change(StrEnum):
     ADDED = "added"
     GONE = "gone"
     RENAMED = "renamed"
+    UNTOLD = "are not told"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class Drifted:
         renamed = f" (was {self.was})" if self.was else ""
         return f"{self.call} {self.field} {self.change}{renamed}"
 
+
+_FULL: Final = Drifted("the broker's API", Change.UNTOLD, "further differences")
+"""The last thing that is remembered and told."""
 
 OnDrift = Callable[[tuple[Drifted, ...]], None]
 """Called with new drift found in one answer."""
@@ -109,12 +113,18 @@ class DriftWatch:
         return found
 
     def note(self, found: tuple[Drifted, ...]) -> None:
-        """Remember what differs in an answer, and report what is new."""
+        """Remember what differs in an answer, and report what is new, at last that no more is."""
         news = tuple(each for each in found if (each.call, each.field) not in self._seen)
-        if not news or len(self._seen) + len(news) > KNOWN_MAX:
+        room = KNOWN_MAX - 1 - len(self._seen)
+        if not news or room < 0:
             return
+        self._tell(news[:room])
+        if len(news) > room:
+            self._tell((_FULL,))
+
+    def _tell(self, news: tuple[Drifted, ...]) -> None:
         self._seen.update({(each.call, each.field): each for each in news})
-        if self._on_drift is not None:
+        if news and self._on_drift is not None:
             self._on_drift(news)
 
 

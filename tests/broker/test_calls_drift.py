@@ -90,6 +90,20 @@ def test_endless_new_names_are_not_kept() -> None:
     assert len(watch.seen) == KNOWN_MAX
 
 
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_that_no_more_is_told_is_the_last_thing_told(at_once: int) -> None:
+    told: list[tuple[Drifted, ...]] = []
+    watch = DriftWatch(told.append)
+
+    for number in range(0, KNOWN_MAX + 50, at_once):
+        names = {f"field{each}": 1 for each in range(number, number + at_once)}
+        watch.note(drifted_in(Payload("stock_quote", {**QUOTE, **names})))
+
+    assert sum(map(len, told)) == KNOWN_MAX
+    assert told[-1] == watch.seen[-1:]
+    assert str(watch.seen[-1]) == "the broker's API further differences are not told"
+
+
 async def test_what_a_read_brings_beyond_the_document_is_seen_and_does_no_harm() -> None:
     bench = desk(Reply({"error_code": "0", "data": {**QUOTE, "lot_size": 100}}))
 
