@@ -47,8 +47,10 @@ HOOK_S_MAX: Final = 4.0
 """How long a hook may take. A person knows of one that hangs within 5 s."""
 HALTED_S_MAX: Final = 0.75
 """The same while a halt waits for it, which it does for no longer than a second."""
+HALT_ANSWER_S: Final = 0.05
+"""How long a check waits for the answer whether a halt waits: that needs a disk."""
 END_S: Final = 1.0
-"""How long the end waits for the last check: finding out whether a halt waits needs a disk, too."""
+"""How long the end waits for the last check."""
 TOLD_FROM: Final = timedelta(seconds=45)
 """Shorter limits are a line on the screen; longer ones are an alert."""
 SHOWN_FROM: Final = timedelta(seconds=5)
@@ -165,6 +167,8 @@ class HookWatch:
         self._tell = tell
         self._called: tuple[Strategy, str] | None = None
         self._condemned: tuple[Strategy, str] | None = None
+        self._asked: threading.Event | None = None
+        self._has_halt = False
         self._around: Surroundings | None = None
         self._over = threading.Event()
 
@@ -209,16 +213,34 @@ class HookWatch:
             if told and not looks:
                 self._tell_aside("")
                 told = False
-            limit_s = min(self._hook_s_max, HALTED_S_MAX if self._is_urgent() else self._hook_s_max)
-            is_long = looks * HOOK_LOOK_S >= limit_s
+            seconds = looks * HOOK_LOOK_S
+            is_long = seconds >= self._hook_s_max or (
+                called is not None and seconds >= HALTED_S_MAX and self._is_halt_waiting()
+            )
             if called is not None and is_long and not self._over.is_set():
                 is_stubborn, self._condemned = self._condemned is called, called
                 signal.pthread_kill(main, _SIGNAL)
                 if is_stubborn and not told:
-                    self._tell_aside(_stubborn(called, looks * HOOK_LOOK_S))
+                    self._tell_aside(_stubborn(called, seconds))
                     told = True
         if told:
             self._tell_aside("")
+
+    def _is_halt_waiting(self) -> bool:
+        """Ask in a thread of its own: the watch must not be blind while a disk hangs."""
+
+        def ask() -> None:
+            self._has_halt = self._is_urgent()
+
+        if self._asked is None or self._asked.is_set():
+            self._has_halt = False
+            try:
+                self._asked = begin(ask)
+            except OSError:  # no thread can be created: a disk that hangs as well is rarer
+                ask()
+        if self._asked is not None:
+            self._asked.wait(HALT_ANSWER_S)
+        return self._has_halt
 
     def _tell_aside(self, words: str) -> None:
         """Tell in a thread of its own: the watch must not wait for a disk or a screen, nor end with

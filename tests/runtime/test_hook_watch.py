@@ -25,6 +25,11 @@ class Stuck(Strategy):
         time.sleep(60)
 
 
+class Sleepy(Strategy):
+    def on_stop(self) -> None:
+        time.sleep(5)
+
+
 class Stubborn(Strategy):
     def on_stop(self) -> None:
         for _ in range(3):
@@ -107,6 +112,19 @@ def test_a_hook_that_catches_everything_is_interrupted_again() -> None:
     assert time.monotonic() - started < 30
 
 
+def test_a_disk_that_hangs_does_not_blind_the_watch() -> None:
+    is_back = threading.Event()
+    watch = HookWatch(is_back.wait, LIMIT_S)
+    try:
+        with watch.at_work():
+            fault = watch.invoke(Sleepy(), "on_stop", None)
+    finally:
+        is_back.set()
+
+    assert fault is not None
+    assert fault.is_stuck
+
+
 def test_a_halt_that_waits_has_less_patience() -> None:
     watch = HookWatch(lambda: True, 60.0)
     started = time.monotonic()
@@ -142,9 +160,14 @@ def test_a_look_that_hangs_on_its_disk_does_not_hold_up_the_end() -> None:
         looks.set()
         return has_come_back.wait(60)
 
-    started = time.monotonic()
-    with HookWatch(hangs).at_work():
-        assert looks.wait(30)
+    class Slow(Strategy):
+        def on_stop(self) -> None:
+            looks.wait(30)
+
+    started, watch = time.monotonic(), HookWatch(hangs, 60.0)
+    with watch.at_work():
+        watch.invoke(Slow(), "on_stop", None)
+        assert looks.is_set()
     took_s = time.monotonic() - started
     has_come_back.set()
 
