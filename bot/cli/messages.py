@@ -168,8 +168,8 @@ LIVE_KEY: Final = (
 
 BOT_TRADES_THERE: Final = (
     "a bot runs on this configuration: the checks place and cancel orders on its account and could "
-    "take an order of the bot's for their own, and they use two of the day's five codes. Check with "
-    "--read-only, or stop the bot first: bot stop"
+    "take an order of the bot's for their own, and they use two of the day's five codes. Check "
+    "with --read-only, or stop the bot first: bot stop"
 )
 """Why `bot conformance` places no order beside a bot."""
 

@@ -6,7 +6,7 @@ are passed on to the real broker, everything else stays here. The clock is the m
 """
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
@@ -156,9 +156,19 @@ class PaperEnvironment(SystemEnvironment):
     def _watch_job(self) -> Job:
         def look(_: datetime) -> None:
             if self._watch is not None and not self._tasks.running:
-                self._tasks.spawn(self._watch.tick(), "paper watch")
+                self._tasks.spawn(_tick(self._watch), "paper watch")
 
         return Job("paper watch", every(TICK, start=self.market.now() + TICK), look)
+
+
+async def _tick(watch: Watch) -> None:
+    """Let the watch update itself; a full disk is tried again at the next tick.
+
+    Until then the paper account answers nothing, which is reported as a broker that does not, and
+    what the disk lacks by `DiskWatch`.
+    """
+    with suppress(OSError):
+        await watch.tick()
 
 
 async def _quote(relay: MarketRelay, symbol: str) -> Quote | None:

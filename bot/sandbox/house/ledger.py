@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from io import BufferedWriter
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,8 @@ from pydantic import JsonValue
 from bot.sandbox.errors import LedgerBroken
 
 Line = Mapping[str, JsonValue]
+UNWRITTEN_MAX: Final = 1 << 23
+"""Bytes of lines kept while the disk refuses them."""
 _CHUNK: Final = 1 << 20
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -43,7 +45,8 @@ class Ledger:
     """Appends lines; without a path they are discarded."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file: BufferedWriter | None = None
+        self._file: FileIO | None = None
+        self._unwritten = bytearray()
         self.lines = self._size = 0
         self._digest = sha256()
         if path is not None:
@@ -52,7 +55,7 @@ class Ledger:
                 self._count(path)
                 os.truncate(path, self._size)
             appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._file = os.fdopen(os.open(path, appending, 0o600), "ab")
+            self._file = FileIO(os.open(path, appending, 0o600), "ab")
 
     def _count(self, path: Path) -> None:
         """Count the whole lines."""
@@ -75,25 +78,36 @@ class Ledger:
         return Mark(self.lines, self._size, self._digest.hexdigest())
 
     def record(self, *lines: Line) -> None:
-        """Write lines; they are on disk when this returns."""
+        """Write lines; they are on disk when this returns. Raises OSError as `jot` does."""
         self.jot(*lines)
         if self._file is not None:
             os.fsync(self._file.fileno())
 
     def jot(self, *lines: Line) -> None:
-        """Write lines without sync: they survive this process, but a power cut may lose them."""
-        if self._file is not None and lines:
-            written = "".join([_ENCODE(line) + "\n" for line in lines]).encode()
-            self._file.write(written)
-            self._file.flush()
-            self._digest.update(written)
-            self.lines += len(lines)
-            self._size += len(written)
+        """Write lines without sync: they survive this process, but a power cut may lose them.
+
+        What they say has happened: those that a full disk refuses are kept and written before the
+        next ones. Raises OSError as long as any is left, LedgerBroken if they are too many.
+        """
+        if self._file is None:
+            return
+        added = "".join([_ENCODE(line) + "\n" for line in lines]).encode()
+        if len(self._unwritten) + len(added) > UNWRITTEN_MAX:
+            raise LedgerBroken("too many of its lines wait for a disk that refuses them")
+        self._unwritten += added
+        self._digest.update(added)
+        self.lines += len(lines)
+        self._size += len(added)
+        while self._unwritten:
+            del self._unwritten[: os.write(self._file.fileno(), self._unwritten)]
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            try:
+                self.jot()
+            finally:
+                self._file.close()
+                self._file = None
 
 
 def digest_of(path: Path, size: int) -> str | None:

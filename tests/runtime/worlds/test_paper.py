@@ -1,5 +1,7 @@
 """The paper environment's own account: what it says of a ledger that it can't go on with."""
 
+import asyncio
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +10,11 @@ import pytest
 
 from bot.clock import SimulatedClock
 from bot.config.problems import OperatorMistake
+from bot.protocol.secret import Secret
+from bot.runtime.activity import Activity
 from bot.runtime.worlds import paper
-from bot.runtime.worlds.paper import PaperEnvironment
+from bot.runtime.worlds.environment import Access
+from bot.runtime.worlds.paper import TICK, PaperEnvironment
 
 
 def test_a_clock_behind_the_ledger_is_told_in_the_time_of_the_exchange(
@@ -24,3 +29,24 @@ def test_a_clock_behind_the_ledger_is_told_in_the_time_of_the_exchange(
 
     with pytest.raises(OperatorMistake, match="it has been at 2026-11-19 09:15"):
         PaperEnvironment._sandbox(world, None)  # type: ignore[arg-type]
+
+
+async def test_a_full_disk_under_the_account_does_not_end_the_run() -> None:
+    bugs, ticks = list[BaseException](), list[int]()
+
+    class OnFullDisk:
+        async def tick(self) -> None:
+            ticks.append(1)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    spec = SimpleNamespace(activity=Activity(), on_bug=bugs.append)
+    world = PaperEnvironment(spec, Access("https://broker", Secret("k"), Secret("s")))  # type: ignore[arg-type]
+    world._watch = OnFullDisk()  # type: ignore[assignment]
+    job = world._watch_job()
+
+    for _ in range(2):
+        job.fire(world.market.now() + TICK)
+        await world._tasks.drain(1)
+        await asyncio.sleep(0)
+
+    assert (len(ticks), bugs) == (2, [])

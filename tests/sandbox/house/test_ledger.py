@@ -1,12 +1,23 @@
 """The ledger: append-only lines, a torn tail dropped, junk in the middle loud."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bot.sandbox.errors import LedgerBroken
-from bot.sandbox.house.ledger import Ledger, digest_of, is_finished, read_ledger, resumed_at
+from bot.sandbox.house.ledger import (
+    UNWRITTEN_MAX,
+    Ledger,
+    Line,
+    digest_of,
+    is_finished,
+    read_ledger,
+    resumed_at,
+)
 
 
 def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
@@ -89,3 +100,49 @@ def test_a_mark_is_where_a_later_reader_goes_on(tmp_path: Path) -> None:
         read_ledger(path, mark)
     whole.close()
     parted.close()
+
+
+@contextmanager
+def _full(path: Path) -> Iterator[None]:
+    """Let no file grow beyond a few bytes more than this one has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_lines_that_a_full_disk_refuses_are_written_once_there_is_room(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    lines: list[Line] = [{"n": number, "why": "x" * 100} for number in range(200)]
+    ledger.record({"n": -1})
+
+    with _full(path):
+        for line in lines:
+            with pytest.raises(OSError, match="File too large"):
+                ledger.jot(line)
+        with pytest.raises(OSError, match="File too large"):
+            ledger.mark()
+    mark = ledger.mark()
+    ledger.close()
+
+    assert read_ledger(path) == ({"n": -1}, *lines)
+    assert digest_of(path, mark.size) == mark.sha256
+
+
+def test_a_ledger_that_a_disk_refuses_for_long_does_not_grow_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    ledger.record({"n": -1})
+
+    with _full(path):
+        for _ in range(UNWRITTEN_MAX // 1_000_000):
+            with pytest.raises(OSError, match="File too large"):
+                ledger.jot({"why": "x" * 1_000_000})
+        with pytest.raises(LedgerBroken, match="too many of its lines wait"):
+            ledger.jot({"why": "x" * 1_000_000})
+    ledger.close()
+
+    assert len(read_ledger(path)) == 1 + UNWRITTEN_MAX // 1_000_000
