@@ -100,18 +100,15 @@ class BrokerBars:
         history = asked_for(history, first, now)
         last = self.closes.get(instrument.symbol)
         bars = checked(self.rulebook, instrument, history, step, now)
-        known = None if last is None else last.price
-        if bars and known is not None and _is_far(bars[-1].close, known):
-            text = f"its last close is {bars[-1].close:,}, the known one {known:,}"
+        if bars and last and last.price is not None and _is_far(bars[-1].close, last.price):
+            text = f"its last close is {bars[-1].close:,}, the known one {last.price:,}"
             raise UnusableHistory(text)
         if step == DAY:
             gaps = missing_days(self.rulebook.calendar, bars, now)
         else:
             bars, gaps = filled(self.rulebook, instrument, bars, step, now)
         made = list(widened(bars, width))
-        forming = None
-        if made and span_of(made[-1].start, width)[1] > now:
-            forming = made.pop()
+        forming = made.pop() if made and span_of(made[-1].start, width)[1] > now else None
         return Earlier(tuple(made), forming, tuple(gaps))
 
 
@@ -149,9 +146,8 @@ def checked(
     for row in history.bars:
         figures = (row.open, row.high, row.low, row.close, row.volume)
         if any(each is not None and each >= FIGURE_MAX for each in figures):
-            raise UnusableHistory(
-                f"its bar of {_when(row.start)} has a figure that no bar can have"
-            )
+            text = f"its bar of {_when(row.start)} has a figure that no bar can have"
+            raise UnusableHistory(text)
     if not closes:
         return []
     unit = price_unit(rulebook, instrument, closes)
@@ -218,8 +214,7 @@ def filled(
     bars = list(widened(_placed(rulebook, instrument.exchange, bars), step))
     known = {bar.start: bar for bar in bars}
     made, gaps, close = list[Bar](), list[str](), bars[0].open
-    first, last = bars[0].start, bars[-1].start
-    end = now or last
+    first, last, end = bars[0].start, bars[-1].start, now or bars[-1].start
     for day in _days(rulebook.calendar, first, end):
         for word, begins, ends in _PARTS:
             at, until = (
