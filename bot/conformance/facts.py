@@ -117,7 +117,7 @@ class Facts:
 async def find_facts(client: RawClient, *, account: str, stock: str | None) -> Facts:
     """Find everything that the checks need; `account` is an id, a suffix or a type.
 
-    Raises OperatorMistake if the server lists sub-accounts, and none is that.
+    Raises OperatorMistake if the server lists sub-accounts, and none is that, or several are.
     """
     facts = Facts()
     await _find_account(client, facts, account)
@@ -158,21 +158,29 @@ async def _find_account(client: RawClient, facts: Facts, wanted: str) -> None:
     if "user_id" not in facts.known:
         return
     reply = await client.get(f"/users/v1/users/{facts['user_id']}/sub-accounts")
-    chosen: Mapping[str, Any] = {}
-    for each in rows(reply):
-        extended, kind = str(each.get("sub_account_ext")), str(each.get("type"))
-        is_named = wanted == each.get("id") or extended.endswith(wanted)
-        if is_named or kind.lower() == wanted.lower():
-            chosen = each
-            break
-    if not chosen and (listed := rows(reply)):
+    listed = rows(reply)
+    found = _named(listed, wanted)
+    if listed and len(found) != 1:
         suffixes = (str(each.get("sub_account_ext")).rpartition(".")[2] for each in listed)
         named = ", ".join(f"'.{suffix}'" for suffix in suffixes)
-        text = f"no sub-account matches '{wanted}' (--account, or broker.account)"
+        how_many = "more than one sub-account matches" if found else "no sub-account matches"
+        text = f"{how_many} '{wanted}' (--account, or broker.account)"
         message = f"{text}. The server lists those ending in {named}"
         raise OperatorMistake.of("E-ACC-001", message, ExitCode.CONFIG)
+    chosen = found[0] if found else {}
     facts.learn("account", chosen.get("id"), reply)
     facts.learn("extended", chosen.get("sub_account_ext"), reply)
+
+
+def _named(listed: list[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
+    """Return the accounts that `wanted` names, as for a bot: an exact id goes before a type."""
+    exact = [each for each in listed if wanted in (each.get("id"), each.get("sub_account_ext"))]
+    return exact or [
+        each
+        for each in listed
+        if str(each.get("type")).lower() == wanted.lower()
+        or str(each.get("sub_account_ext")).endswith(wanted)
+    ]
 
 
 async def _find_dealer(client: RawClient, facts: Facts, symbols: list[str]) -> None:

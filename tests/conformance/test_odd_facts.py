@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bot.config.problems import OperatorMistake
 from bot.conformance.facts import find_facts
 from bot.conformance.finding import Verdict
 from bot.conformance.orders import check_orders
@@ -51,3 +52,23 @@ async def test_nothing_is_ordered_at_a_floor_that_is_no_price(floor: object) -> 
 
     assert [(one.id, one.verdict) for one in said] == [("4.2 orders", Verdict.FAIL)]
     assert said[0].found == f"floor {floor} is no price"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"), [("normal", ""), ("1", ""), ("0009000011", "0009000011")]
+)
+async def test_the_account_is_not_guessed_where_several_match(wanted: str, found: str) -> None:
+    def two_of_a_type(path: str, status: int, body: Any) -> tuple[int, Any]:
+        if path.endswith("/sub-accounts"):
+            first = next(each for each in body["result"] if each["id"] == "0009000011")
+            other = {**first, "id": "0009000099", "sub_account_ext": "120C900001.11"}
+            body = {**body, "result": [other, first]}
+        return status, body
+
+    client = server(two_of_a_type).client
+
+    if found:
+        assert (await find_facts(client, account=wanted, stock=None))["account"] == found
+    else:
+        with pytest.raises(OperatorMistake, match="more than one sub-account matches"):
+            await find_facts(client, account=wanted, stock=None)
