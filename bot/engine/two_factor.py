@@ -19,7 +19,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.local_time import clock_of, local_of, minute_of
 from bot.domain.message import DropToken, TwoFactorMissing
 from bot.domain.operations import CodesCounted
-from bot.domain.order import Intent, Side
+from bot.domain.order import Intent, SendState, Side
 from bot.domain.outcome import Refused
 from bot.engine import gate
 from bot.engine.control_state import TokenEnding, TokenQuestion
@@ -103,16 +103,18 @@ def is_exit(intent: Intent) -> bool:
 def take_back(state: State, strategy: str, symbol: str, side: Side | None, why: str) -> bool:
     """A strategy wants the opposite of what is held for it, or (no `side`) nothing any more: this
     gives up a held entry, and a buy request also a held exit. Return whether any was given up.
+
+    What is on its way, and is refused for want of a token, is not held against the opposite either.
     """
     is_given_up = False
-    for tracked in state.index.held.of(True):
-        intent = tracked.intent
+    for tracked in (*state.index.held.of(True), *state.pending_intents()):
+        intent, is_held = tracked.intent, tracked.state is SendState.HELD
         is_its = (intent.strategy, intent.symbol) == (strategy, symbol)
-        is_opposite = intent.side is not side if side is not None else not is_exit(intent)
+        is_opposite = is_held and not is_exit(intent) if side is None else intent.side is not side
         if is_its and is_opposite and intent.created_at < state.now:
             wish = f"wants to {side} by now" if side is not None else "has taken it back"
             tracked.taken_back = f"its strategy {wish}: {why}"
-            is_given_up = True
+            is_given_up |= is_held
     return is_given_up
 
 
