@@ -103,7 +103,10 @@ def advance(state: State) -> None:
     if flattening is None:
         return
     while flattening.taken_back:
-        sale = state.intents[flattening.taken_back.pop()].intent
+        tracked = state.intents.get(flattening.taken_back.pop())
+        if tracked is None:
+            continue  # the order history has shown the end of an earlier day's: that is forgotten
+        sale = tracked.intent
         # An auction's own orders end as cancelled by its rules; resting orders with a price do not.
         is_resting = state.phase_of(sale.exchange).phase is Phase.PROGRESS
         if is_resting and sale.order_type is OrderType.LO:

@@ -19,8 +19,21 @@ from bot.domain.entry import (
 )
 from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
-from bot.domain.message import CancelOrder, FaultFound, NonceBurnt, PlaceOrder, TimePassed
-from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
+from bot.domain.message import (
+    CancelOrder,
+    FaultFound,
+    NonceBurnt,
+    PlaceOrder,
+    TimePassed,
+    TradingDayStarted,
+)
+from bot.domain.operations import (
+    Action,
+    CancelAsked,
+    EarlierOrdersRead,
+    OperatorActed,
+    VerdictAsked,
+)
 from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, StrategyMode, When
@@ -730,6 +743,25 @@ def test_what_an_auction_leaves_unsold_is_sold_after_it(phase: Phase) -> None:
     stage.after(3).book(replace(gone, status="CANCELLED"))
     for _ in range(10):
         _look(stage)
+
+    assert stage.last(PlaceOrder).intent != sale
+
+
+def test_what_an_auction_left_unsold_before_the_night_is_sold_the_next_day() -> None:
+    stage = _holding()
+    stage.phase(Phase.PRE_CLOSED)
+    _halt(stage, flatten=True)
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+    stage.phase(Phase.CLOSED)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    gone = report_of(sale, "ORD2", cancelled=300, state=OrderState.CANCELLED)
+
+    gone = replace(gone, status="CANCELLED", requested_at=stage.now)
+    stage.handle(EarlierOrdersRead(stage.now, (gone,)))
+    stage.open()
+    stage.depth(bid=26_950)
+    _look(stage)
 
     assert stage.last(PlaceOrder).intent != sale
 
