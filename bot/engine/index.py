@@ -8,7 +8,7 @@ Groups keep the order in which their members first appeared, as a scan would.
 """
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
@@ -358,11 +358,13 @@ class Index:
         several orders, and each reduces what may be sold.
 
         `oldest` never goes back and ended orders do not reopen, so whatever does not count now is
-        dropped from here on, unless its intent is sent after all.
+        dropped from here on, unless its intent is sent after all. Nor does any count that it
+        follows: each was refused for want of a token.
         """
+        followed = set(self._followed(intent))
         for tracked in self._alike.of(fingerprint_of(intent)):
             other = tracked.intent
-            if other.intent_id == intent.follows:
+            if other.intent_id in followed:
                 continue
             order = self._orders.get(tracked.order_id or "")
             is_live = tracked.reserves_in_full or (order is not None and order.is_open)
@@ -373,6 +375,14 @@ class Index:
                 return other.intent_id
             self._alike.put(tracked, None)
         return None
+
+    def _followed(self, intent: Intent) -> Iterator[str]:
+        """Yield what an intent follows, back to the first: each is earlier than the one before."""
+        name = intent.follows
+        while name is not None:
+            yield name
+            tracked = self._intents.get(name)
+            name = tracked.intent.follows if tracked is not None else None
 
 
 def look_of(intent: Intent) -> Look:

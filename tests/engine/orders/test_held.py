@@ -291,6 +291,21 @@ def test_shares_that_came_meanwhile_change_what_an_entry_was_decided_by() -> Non
     assert given_up(stage) == [("SIGNAL_GONE", words)]
 
 
+def test_an_exit_for_which_a_second_token_was_refused_goes_out_with_the_third() -> None:
+    stage = Stage(PATIENT, sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.request(lambda s: s.sell(100, limit=27_100))
+    stage.block_for_token(stage.last(PlaceOrder).intent)
+    stage.after(5).quote()
+    stage.token()
+    stage.block_for_token(stage.last(PlaceOrder).intent, "OTP_SESSION_INVALID")
+
+    stage.after(5).quote()
+    stage.token()
+
+    assert (follows(stage), given_up(stage)) == ([None, None, "L-0002", "L-0003"], [])
+
+
 def test_an_exit_goes_out_however_far_the_price_has_moved() -> None:
     stage = held_sale(200, 100)
 
