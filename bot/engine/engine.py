@@ -351,7 +351,7 @@ def _find_deadlines(state: State, ahead: list[datetime]) -> None:
     watched = (index.order_polls, index.intent_polls, index.expiries, index.looks)
     found += [deadlines.next_after(now) for deadlines in watched if deadlines]
     if index.held:
-        found += [tracked.held_until for tracked in index.held.of(True)]
+        found += held.deadlines(state)
     if index.amending:
         found += [amend.due for amend in index.amending.of(True)]
     if index.pending:

@@ -212,8 +212,12 @@ def _twin(
     state: State, asking: TrackedIntent, equal: list[TrackedIntent], oldest: datetime
 ) -> str | None:
     """Find an equal order as a request's checks do, among all with the same fingerprint."""
+    followed, first = set[str](), asking.intent
+    while first.follows is not None and first.follows in state.intents:
+        followed.add(first.follows)
+        first = state.intents[first.follows].intent
     for one in equal:
-        if one.state in _HARMLESS or one.intent.intent_id == asking.intent.follows:
+        if one.state in _HARMLESS or one.intent.intent_id in followed:
             continue
         order = state.orders.get(one.order_id or "")
         is_open = order is not None and order.row.state not in TERMINAL_STATES

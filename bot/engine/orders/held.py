@@ -4,16 +4,18 @@ The strategy decided on a market that has moved on. So an entry is given up if t
 changed (`PRICE_MOVED`, `PHASE_CHANGED`) or the strategy would hardly request it again
 (`SIGNAL_GONE`); an exit, which reduces risk and has its own price limit, only if its shares are
 gone or its strategy wants the opposite. After its time, either is given up (`HELD_TOO_LONG`). What
-passes here is requested as a new order and goes through every check, exits first.
+passes here is requested as a new order and goes through every check, exits first, each in its turn:
+no sooner than the account's rate of orders lets it out.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import AuthEvent, Decision, Numbers, RunState, Verdict
 from bot.domain.instrument import PHASE_WORDS
-from bot.domain.local_time import minute_of
+from bot.domain.local_time import clock_of, minute_of
 from bot.domain.message import (
     TwoFactorReady,
 )
@@ -22,6 +24,7 @@ from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import gate, requests, two_factor
 from bot.engine.orders import cancels
 from bot.engine.orders.orders import end_unplaced, move_intent, move_unplaced
+from bot.engine.risk import sizing
 from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import State
@@ -149,7 +152,19 @@ def _hindrance(state: State, tracked: TrackedIntent) -> str:
         return f"the bot is {state.gate.state}{f': {reason}' if reason else ''}"
     if strategy is not None and (why := gate.strategy_objection(strategy, intent.side)) is not None:
         return why
-    return "" if _is_fresh(state, tracked) else f"no fresh quote of {intent.symbol} came"
+    if not _is_fresh(state, tracked):
+        return f"no fresh quote of {intent.symbol} came"
+    if (turn := sizing.turn_at(state, intent.account, intent.side)) is not None:
+        return f"the account's next {intent.side} may go out at {clock_of(turn)}"
+    return ""
+
+
+def deadlines(state: State) -> Iterator[datetime | None]:
+    """Yield when the time of a held order is over, and when it is the turn of one with a token."""
+    for tracked in state.index.held.of(True):
+        yield tracked.held_until
+        if tracked.is_waiting_to_resume:
+            yield sizing.turn_at(state, tracked.intent.account, tracked.intent.side)
 
 
 def _is_over(state: State, tracked: TrackedIntent) -> bool:
@@ -158,7 +173,7 @@ def _is_over(state: State, tracked: TrackedIntent) -> bool:
 
 def advance(state: State) -> None:
     """Process what waits for a token: the question to a person, the time of held orders, and those
-    that wait for cancels, a fresh quote or an open gate.
+    that wait for cancels, a fresh quote, their turn or an open gate.
     """
     two_factor.advance(state)
     expire_held(state)

@@ -236,10 +236,18 @@ def _most(state: State, strategy: StrategyState, order: OrderRequest) -> Iterato
 
 def sales_open_at(state: State, account: str) -> datetime | None:
     """Return when a sale of an account may be sent; None: now."""
+    return turn_at(state, account, Side.SELL)
+
+
+def turn_at(state: State, account: str, side: Side) -> datetime | None:
+    """Return when the account's rate of orders lets one of this side out; None: now."""
     limits, usage, now = state.settings.account_limits, state.usage.of(account), state.now
+    counts = usage.last_second, usage.last_minute
+    if side is Side.SELL:
+        counts = usage.sales_of_second, usage.sales_of_minute
     found = (
-        usage.sales_of_second.opens_at(now, limits.max_orders_per_second),
-        usage.sales_of_minute.opens_at(now, limits.max_orders_per_minute),
+        counts[0].opens_at(now, limits.max_orders_per_second),
+        counts[1].opens_at(now, limits.max_orders_per_minute),
     )
     return max((at for at in found if at is not None), default=None)
 

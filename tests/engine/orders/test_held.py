@@ -19,7 +19,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import Intent, OrderState
 from bot.domain.outcome import Refused
-from bot.domain.plan import Wake
+from bot.domain.plan import AccountLimits, Wake
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine
@@ -30,6 +30,7 @@ from bot.strategy import Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 PATIENT = replace(PLAN, hold_2fa=timedelta(hours=3))
+OTHER = replace(PATIENT, name="other")
 
 
 def held_stage(sellable: int = 0) -> Stage:
@@ -402,6 +403,45 @@ def test_an_entry_waits_until_the_cancels_have_left() -> None:
 
     sent = [one for one in done if isinstance(one, CancelOrder | PlaceOrder)]
     assert [type(one) for one in sent] == [CancelOrder, PlaceOrder]
+    assert follows(stage) == [None, None, "L-0002"]
+
+
+def _one_a_second(*, sellable: int = 0) -> Stage:
+    settings = EngineSettings(account_limits=AccountLimits(max_orders_per_second=1))
+    return Stage(PATIENT, settings=settings, sellable=sellable, beside=(OTHER,))
+
+
+def test_held_orders_go_out_one_after_another_as_the_rate_of_the_account_allows() -> None:
+    stage = _one_a_second()
+    stage.send(stage.buy())
+    stage.after(1).request(lambda s: s.buy(200, limit=26_900), by="other")
+    stage.send(stage.last(PlaceOrder).intent)
+    refused = Refused("OTP_SESSION_EXPIRED", "2FA", 403)
+    for placed in stage.all(PlaceOrder):
+        stage.after(1).answer(placed.intent, refused)
+    stage.after(5).quote()
+
+    stage.token()
+    assert follows(stage) == [None, None, "L-0001"]
+    assert stage.due() == stage.now + timedelta(seconds=1)
+    stage.pass_time(1)
+
+    assert follows(stage) == [None, None, "L-0001", "L-0002"]
+
+
+def test_an_exit_refused_within_its_second_goes_out_with_the_token_that_has_come() -> None:
+    stage = _one_a_second(sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.after(5).quote()
+    stage.request(lambda s: s.sell(100, limit=27_100))
+    intent = stage.last(PlaceOrder).intent
+    stage.send(intent)
+
+    old = Refused("OTP_SESSION_EXPIRED", "2FA", 403, is_of_old_token=True)
+    stage.after(0.3).answer(intent, old)
+    assert (follows(stage), given_up(stage)) == ([None, None], [])
+    stage.pass_time(0.7)
+
     assert follows(stage) == [None, None, "L-0002"]
 
 
