@@ -150,6 +150,8 @@ def _hindrance(state: State, tracked: TrackedIntent) -> str:
     if state.gate.causes:
         _, reason = gate.refusal(state)
         return f"the bot is {state.gate.state}{f': {reason}' if reason else ''}"
+    if (halted := gate.scope_objection(state, intent.account, intent.side)) is not None:
+        return halted[1]
     if strategy is not None and (why := gate.strategy_objection(strategy, intent.side)) is not None:
         return why
     if not _is_fresh(state, tracked):

@@ -445,6 +445,18 @@ def test_an_exit_refused_within_its_second_goes_out_with_the_token_that_has_come
     assert follows(stage) == [None, None, "L-0002"]
 
 
+def test_an_entry_that_a_token_finds_under_a_pause_of_entries_waits_for_its_end() -> None:
+    stage = held_stage()
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "wait", "me", entries_only=True))
+
+    stage.after(1).quote()
+    stage.token()
+    assert (follows(stage), given_up(stage)) == ([None], [])
+    stage.after(1).handle(OperatorActed(stage.now, Action.RESUME, "go on", "me"))
+
+    assert follows(stage) == [None, "L-0001"]
+
+
 def test_exits_go_before_entries() -> None:
     stage = Pair()
     stage.engine._state.strategies["other"].positions["HPG"] = Position(100, 2_600_000)
