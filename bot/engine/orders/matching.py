@@ -163,11 +163,11 @@ def contradiction(
     for name, price in (("price", report.price), ("average price", average)):
         if price and near and all(price * JUMP_MAX < it or price > it * JUMP_MAX for it in near):
             return f"its {name} {price:,} is more than {JUMP_MAX} times off {near[0]:,}"
-    if executed > order.executed_quantity and amount < order.executed_amount:
-        return (
-            f"its executed quantity rose from {order.executed_quantity:,} to {executed:,}, and its "
-            f"amount fell from {order.executed_amount:,} to {amount:,}"
-        )
+    if executed > order.executed_quantity and amount <= order.executed_amount:
+        fell = f"fell from {order.executed_amount:,} to {amount:,}"
+        fell = fell if amount < order.executed_amount else f"stayed at {amount:,}"
+        rose = f"rose from {order.executed_quantity:,} to {executed:,}"
+        return f"its executed quantity {rose}, and its amount {fell}"
     return None
 
 

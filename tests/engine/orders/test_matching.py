@@ -109,6 +109,10 @@ CONTRADICTIONS = [
     ({"executed": 300, "executed_amount": 300 * 27_050 + 300}, "is not"),
     ({"executed": 300, "executed_amount": 300 * 27_050 - 300}, "is not"),
     ({"executed": 300, "average": 18_000}, "its amount fell from 5,410,000 to 5,400,000"),
+    (
+        {"executed": 400, "executed_amount": 200 * 27_050, "average_price": 13_525},
+        "rose from 200 to 400, and its amount stayed at 5,410,000",
+    ),
 ]
 
 
@@ -118,6 +122,20 @@ def test_a_row_that_cannot_be_true_is_named(changes, text):
     report = report_of(intent, requested_at=START + timedelta(seconds=9), **changes)
 
     assert text in (contradiction(row, report, {500}) or "")
+
+
+def test_shares_whose_money_has_not_come_yet_are_no_fill_for_nothing():
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+    stage.after(1).book(report_of(intent, executed=200))
+
+    early = {"executed_amount": 200 * 27_050, "average_price": 13_525}
+    stage.after(10).book(report_of(intent, executed=400, **early))
+    halted = dict(stage.engine.status().halted_symbols)
+    stage.after(10).book(report_of(intent, executed=400))
+
+    assert [(fill.quantity, fill.amount) for fill in stage.all(Fill)] == [(200, 5_410_000)] * 2
+    assert list(halted) == ["HPG"]
 
 
 SLIPS = [

@@ -211,7 +211,7 @@ def test_a_list_of_an_earlier_day_is_named_and_takes_no_order_for_somebody_elses
     """A broker's list may show the day before until it is rolled, or all day."""
     stage = Stage()
     intent = stage.working()
-    yesterdays = replace(report_of(intent), executed_quantity=100, remaining_quantity=0)
+    yesterdays = report_of(intent, executed=100)
     stage.book(yesterdays)
     stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
     stage.handle(EarlierOrdersRead(stage.now, ()))
