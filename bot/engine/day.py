@@ -236,13 +236,6 @@ def _close_day(state: State, event: AccountRead) -> None:
     state.reconciling.closing_since = state.reconciling.look_again_at = None
     own = [o for o in state.orders.values() if o.is_own]
     today = [o for o in own if o.row.trading_date == state.trading_date]
-    shown = {state.chains.first(report.order_id) for report in book.reports}
-    for row in (order.row for order in today):
-        # An order that was refused with an id need not become a row: nothing of it can have traded.
-        is_refused = row.state is OrderState.REJECTED and not row.executed_quantity
-        if row.order_id not in shown and not is_refused:
-            text = f"{row.order_id} ({row.side} {row.symbol}) is in no row of the day order book"
-            breaks.begin(state, text, row.symbol, ours=None, theirs=None)
     for each in differing:
         if each.is_certain:
             breaks.begin(state, each.text, each.order.row.symbol, ours=None, theirs=None)
@@ -325,8 +318,9 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
     for order in state.open_orders():
         if order.is_own:
             yield f"{order.row.order_id} is shown as open (bot order {order.row.order_id})"
-    for name in state.reconciling.rows:
-        yield f"{name} is shown with other fills than here (bot order {name})"
+    for name, doubt in state.reconciling.rows.items():
+        shown = "is shown with other fills than here" if doubt.figures else closing_rows.NOT_LISTED
+        yield f"{name} {shown} (bot order {name})"
     for ledger in state.ledgers.values():
         for symbol, gone in ledger.gone.items():
             yield f"{gone:,} {symbol} that strategies count are gone (bot status)"

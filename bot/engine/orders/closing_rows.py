@@ -1,7 +1,8 @@
 """What the day's last day order book shows as executed of our orders, beside what the journal has.
 
 A break holds the next start, so one row proves nothing: it may be old, on its way, or another
-order's. It is a difference if the same figures come again so much later that no lagging node
+order's. Nor does one read that lists no row of an order: a lagging node hides it for a while. It is
+a difference if the same figures, or none, come again so much later that no lagging node
 shows them; if they show less than was executed, only as a correction (`orders/doubts.py`). What
 differs in every read for `OLD_FOR` is one, whatever it shows: the book does not bear the journal
 out. An order with several ids agrees if its rows do by either way of counting; while one of them
@@ -10,9 +11,10 @@ is missing, nothing can be compared: that is told with the day's end, and holds 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from bot.domain.message import TodaysOrdersRead
-from bot.domain.order import OrderReport
+from bot.domain.order import OrderReport, OrderState
 from bot.engine.flows import RowDoubt
 from bot.engine.orders.doubts import OLD_FOR
 from bot.engine.orders.matching import belongs, contradiction, known_prices
@@ -20,10 +22,12 @@ from bot.engine.settings import LAG_MAX
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder
 
+NOT_LISTED: Final = "is in no row of the day order book"
+
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """What an order's rows show otherwise; `is_certain`: a break."""
+    """What an order's rows show otherwise, or that it has none; `is_certain`: a break."""
 
     order: TrackedOrder
     text: str
@@ -31,14 +35,14 @@ class RowDifference:
 
 
 def differences(state: State, book: TodaysOrdersRead) -> tuple[RowDifference, ...] | None:
-    """Return which of our orders of today a complete day order book shows with other figures; None
-    while only another read can tell.
+    """Return which of our orders of today a complete day order book shows with other figures, or
+    not at all; None while only another read can tell.
     """
     before, state.reconciling.rows = state.reconciling.rows, {}
     found, is_clear = [], True
-    for order, rows in _listed(state, book):
+    for order, rows in _ours(state, book):
         row, figures = order.row, _figures(rows)
-        if _agrees(state, order, rows):
+        if rows and _agrees(state, order, rows):
             continue
         doubt = before.get(row.order_id) or RowDoubt(figures, book.requested_at, book.requested_at)
         if doubt.figures != figures:
@@ -46,21 +50,27 @@ def differences(state: State, book: TodaysOrdersRead) -> tuple[RowDifference, ..
         state.reconciling.rows[row.order_id] = doubt
         has_stayed = book.requested_at - doubt.begun_at >= OLD_FOR
         is_seen_again = book.requested_at - doubt.since >= LAG_MAX
-        is_certain = len(rows) == len(state.chains.ids(row.order_id))
-        is_certain &= has_stayed or (is_seen_again and _is_credible(state, order, rows))
+        is_whole = not rows or len(rows) == len(state.chains.ids(row.order_id))
+        is_credible = not rows or _is_credible(state, order, rows)
+        is_certain = is_whole and (has_stayed or (is_seen_again and is_credible))
         is_clear &= is_certain or has_stayed
-        text = (
-            f"{row.order_id} ({row.side} {row.symbol}) has {row.executed_quantity:,} executed for "
-            f"{row.executed_amount:,} VND in the journal and {_words(rows)} in the day order book"
-        )
+        text = f"{row.order_id} ({row.side} {row.symbol}) {NOT_LISTED}"
+        if rows:
+            text = (
+                f"{row.order_id} ({row.side} {row.symbol}) has {row.executed_quantity:,} executed "
+                f"for {row.executed_amount:,} VND in the journal and {_words(rows)} in the day "
+                "order book"
+            )
         found.append(RowDifference(order, text, is_certain))
     return tuple(found) if is_clear else None
 
 
-def _listed(
+def _ours(
     state: State, book: TodaysOrdersRead
 ) -> Iterator[tuple[TrackedOrder, Mapping[str, OrderReport]]]:
-    """Yield our orders of today that are in a book, with their rows by id."""
+    """Yield our orders of today that belong into a book, with their rows by id: none for one that
+    it does not list. One that was refused with an id need not become a row.
+    """
     listed: dict[str, OrderReport] = {}
     for report in book.reports:  # of a row that pages show twice the older one has less executed
         twin = listed.setdefault(report.order_id, report)
@@ -68,9 +78,14 @@ def _listed(
             listed[report.order_id] = report
     for order in state.orders.values():
         row = order.row
+        if not order.is_own or row.trading_date != state.trading_date:
+            continue
         is_listed = not listed.keys().isdisjoint(state.chains.ids(row.order_id))
-        if is_listed and order.is_own and row.trading_date == state.trading_date:
+        is_refused = row.state is OrderState.REJECTED and not row.executed_quantity
+        if is_listed:
             yield order, state.chains.rows(row.order_id, listed)
+        elif row.account == book.account and not is_refused:
+            yield order, {}
 
 
 def _agrees(state: State, order: TrackedOrder, rows: Mapping[str, OrderReport]) -> bool:

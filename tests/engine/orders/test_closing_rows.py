@@ -244,6 +244,55 @@ def test_a_row_that_may_be_anothers_or_cannot_be_true_is_a_break_once_every_read
     assert _next_state(stage) is RunState.STARTING
 
 
+def test_an_order_that_one_list_hides_and_the_next_one_shows_is_no_break() -> None:
+    stage, intent = _filled()
+    _end_day(stage)
+
+    _read(stage, bought=500)
+    before = _said(stage), _breaks(stage)
+    _read(stage, report_of(intent, executed=500), bought=500)
+
+    assert before == ([], [])
+    assert (_said(stage), _breaks(stage)) == (["agree"], [])
+
+
+def test_an_order_that_no_list_shows_is_a_break_once_none_can_lag() -> None:
+    stage, _ = _filled()
+    found = []
+    _end_day(stage)
+
+    for seconds in (0, LAG_MAX.total_seconds() - 1, 1):
+        stage.after(seconds).book()
+        stage.account(total=500)
+        found.append(len(_breaks(stage)))
+
+    assert found == [0, 0, 1]
+    assert _breaks(stage) == ["ORD1 (BUY HPG) is in no row of the day order book"]
+
+
+def test_an_order_that_is_in_no_list_when_the_day_is_over_is_named_as_that() -> None:
+    stage, _ = _filled()
+    _end_day(stage)
+    _read(stage, bought=500)
+
+    stage.after(17 * 3600).handle(TradingDayStarted(stage.now, NEXT_DAY))
+
+    assert "ORD1 is in no row of the day order book (bot order ORD1)" in _summary(stage)
+
+
+def test_the_list_of_one_account_misses_no_order_of_another() -> None:
+    ours, intent = _filled()
+    elsewhere = "120C999999.1"
+    row = replace(ours.entries_of_order(), account=elsewhere)
+    placed = StoredIntent(replace(intent, account=elsewhere), SendState.ACKED, "ORD1", None)
+    stage = Stage(cash=CASH, recovery=Recovery(DAY, orders=(row,), intents=(placed,)))
+    _end_day(stage)
+
+    _read(stage, bought=0, times=LOOKS)
+
+    assert (_said(stage), _breaks(stage)) == (["agree"], [])
+
+
 def test_a_row_that_cannot_be_read_ends_no_day() -> None:
     stage, _ = _filled()
     unread = [UnreadRow("ORD1", "HPG", "execqtty: left out", "{}")]

@@ -602,7 +602,7 @@ def test_an_order_of_ours_that_the_days_book_does_not_show_is_a_break() -> None:
     stage.after(1).book(report_of(intent, cancelled=100, remaining=0, state=OrderState.CANCELLED))
 
     _end_day(stage)
-    Broker(stage).read()
+    Broker(stage).read(times=2)
 
     assert "ORD1 (BUY HPG) is in no row" in _breaks(stage)["B-0001"]
 
