@@ -129,8 +129,10 @@ def test_shares_whose_money_has_not_come_yet_are_no_fill_for_nothing():
     intent = stage.working(500, 27_050)
     stage.after(1).book(report_of(intent, executed=200))
 
-    early = {"executed_amount": 200 * 27_050, "average_price": 13_525}
-    stage.after(10).book(report_of(intent, executed=400, **early))
+    early = replace(
+        report_of(intent, executed=400), executed_amount=5_410_000, average_price=13_525
+    )
+    stage.after(10).book(early)
     halted = dict(stage.engine.status().halted_symbols)
     stage.after(10).book(report_of(intent, executed=400))
 
