@@ -42,7 +42,8 @@ class Chain:
 
     `total` is the quantity of the whole order when the newest id was assigned; `matched` what was
     known as matched before that, in shares and VND. `gone`: ids without a row at the broker.
-    `revived`: since when a former id that had ended is shown at work again.
+    `revived`: since when a former id that had ended is shown at work again. `is_from_zero`: the
+    newest id has shown less than was matched before it, so its count has begun at zero.
     """
 
     ids: list[str]
@@ -52,6 +53,7 @@ class Chain:
     rows: dict[str, OrderReport] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     revived: dict[str, datetime] = field(default_factory=dict)
+    is_from_zero: bool = False
 
     @property
     def current(self) -> str:
@@ -103,6 +105,7 @@ class Chain:
         others = [self.rows[each] for each in self.ids if each in self.rows and each != current]
         before = max((self.matched[0], *(each.executed_quantity for each in others)))
         is_below = row.executed_quantity < before
+        is_below |= self.is_from_zero and current == self.ids[-1]
         if not is_below and row.quantity == self.total:
             return row
         if self.unread and now < self.since + FORMER_ENDS_WITHIN:
@@ -119,6 +122,16 @@ class Chain:
             executed_amount=amount,
             average_price=amount // quantity if quantity else 0,
         )
+
+    def learn_start(self) -> None:
+        """Learn whether the newest id's count has begun at zero: later its figures may fit both."""
+        newest = self.rows.get(self.ids[-1])
+        if newest is None:
+            return
+        others = (self.rows[each] for each in self.ids[:-1] if each in self.rows)
+        known = [one for one in others if one.requested_at <= newest.requested_at]
+        before = max((self.matched[0], *(one.executed_quantity for one in known)))
+        self.is_from_zero |= newest.executed_quantity < before
 
 
 @dataclass(slots=True)
@@ -269,6 +282,7 @@ class Chains:
             whole = report.quantity + row.executed_quantity
             chain.total = whole if whole in order.shown.totals else row.quantity
         chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
+        chain.is_from_zero = False
         order.shown.rows = {}  # a new id's status follows none: held for a phase, it may wait again
         chain.ids.append(report.order_id)
         self._first[report.order_id] = first
@@ -292,6 +306,7 @@ class Chains:
         chain.revived.pop(order_id, None)
         chain.rows[order_id] = report
         chain.gone.discard(order_id)
+        chain.learn_start()
 
     def whole(self, first: str, report: OrderReport | None, now: datetime) -> OrderReport | None:
         """Return what a row says about its whole order: the row itself if the id has never changed;
