@@ -244,7 +244,7 @@ class Chains:
     ) -> list[OrderReport]:
         """Store the rows of the chains; return those of new ids. An amendment changes neither
         symbol nor side; ids of another day do not count. Of several new ones the last is newest, or
-        the one that still works.
+        the one that still works. One may have counted as somebody else's until its order was known.
         """
         new: dict[str, OrderReport] = {}
         for report in reports:
@@ -261,7 +261,8 @@ class Chains:
                 report.account,
                 report.trading_date,
             )
-            if is_alike and self.first(report.order_id) not in known:
+            counted = known.get(self.first(report.order_id))
+            if is_alike and (counted is None or (order.is_own and not counted.is_own)):
                 new[report.order_id] = report
         for report in sorted(new.values(), key=lambda one: one.remaining_quantity > 0):
             self._add(known[self.first(report.root_order_id)], report, now)

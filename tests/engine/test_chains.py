@@ -1130,3 +1130,42 @@ def test_one_share_that_a_former_id_has_open_counts(left):
     chain.rows["ORD1"] = replace(chain.rows["ORD1"], remaining_quantity=left, cancelled_quantity=0)
 
     assert (chain.also_open, chain.unread) == (left, ("ORD1",) * left)
+
+
+# ------------------------------------------------------- orders that were not known to be ours yet
+
+
+def _lost_and_changed():
+    """A lost order that somebody has changed in the app meanwhile: its old row and its new one."""
+    stage = Stage(settings=ON)
+    intent = stage.buy(500, PRICE)
+    stage.send(intent)
+    stage.answer(intent, Unknown("no answer"))
+    row = report_of(intent)
+    return stage, _ended(row), replace(_later(row, 1, quantity=500), price=PRICE + 50)
+
+
+def test_a_lost_order_that_a_list_shows_under_two_ids_is_ours_under_both():
+    stage, old, new = _lost_and_changed()
+
+    stage.after(1).book(old, new)
+    stage.after(15).book(old, _later(new, 1, quantity=500, executed=100))
+
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD1-1"]
+    assert (_orders(stage), stage.all(Fill)[0].quantity) == ({"ORD1"}, 100)
+    assert list(stage.engine.status().halted_symbols) == ["HPG"]
+
+
+def test_what_counted_as_somebody_elses_is_ours_once_its_first_id_is():
+    stage, old, new = _lost_and_changed()
+    traded = _later(new, 1, quantity=500, executed=100)
+
+    stage.after(1).book(traded)
+    stage.after(15).book(old, traded)
+    stage.after(15).book(old, traded)
+
+    assert [*stage.engine._state.orders] == ["ORD1"]
+    theirs = stage.entries_of_order("ORD1-1")
+    assert (theirs.state, theirs.note) == (OrderState.EXPIRED, "is L-0001, accepted as ORD1")
+    assert [(one.order_id, one.quantity) for one in stage.all(Fill)] == [("ORD1", 100)]
+    assert stage.last(OrderResultSeen).intent_id == "L-0001"

@@ -343,21 +343,30 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
 
 def _name_again(state: State, own: TrackedOrder, report: OrderReport) -> None:
     """An accepted order is in the day order book under another id than its answer gave: it
-    continues under both. What counted as an external order is over; a restart does not count it
-    either.
+    continues under both.
+    """
+    report = claim_as(state, own, report)
+    state.chains.name_again(own, report, state.now)
+    orders.apply(state, own, report, "book")
+    own.shown.is_missing, own.shown.listed_at = False, report.requested_at
+
+
+def claim_as(state: State, own: TrackedOrder, report: OrderReport) -> OrderReport:
+    """A row is an order of ours under a later id. What counted as an external order is over; a
+    restart does not count it either.
     """
     other = state.orders.get(report.order_id)
     report = orders.claim(state, report)
     if other is not None:
         note = f"is {own.row.intent_id}, accepted as {own.row.order_id}"
-        ended = replace(other.row, at=state.now, state=OrderState.EXPIRED, note=note)
-        orders.record_row(state, ended, other.row.state, "engine")
-    state.chains.name_again(own, report, state.now)
+        to = OrderState.EXPIRED if other.is_open else other.row.state
+        orders.record_row(
+            state, replace(other.row, at=state.now, state=to, note=note), other.row.state, "engine"
+        )
     # A row that shows nothing new is not journalled with its order, but a restart needs its id.
     seen = OrderResultSeen(state.now, "book", report.order_id, own.row.intent_id, None, report.raw)
     state.record(seen)
-    orders.apply(state, own, report, "book")
-    own.shown.is_missing, own.shown.listed_at = False, report.requested_at
+    return report
 
 
 def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:

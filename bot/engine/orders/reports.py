@@ -5,7 +5,7 @@ complete list has shown for long raises an alert, is read by its id, and counts 
 until a row says otherwise. An id that the broker does not know yet is read again soon, a few times.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
 from bot.engine.orders import (
     amends,
+    asks,
     cancels,
     doubts,
     earlier_places,
@@ -46,10 +47,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     unseen.keep(state, event)
     unseen.tell(state, event.account)
     reports = doubts.own_rows(state, event.reports)
-    for new in state.chains.learn(state.orders, reports, state.now):
-        renamed = state.orders[state.chains.first(new.order_id)]
-        if not renamed.is_open and new.remaining_quantity > 0:
-            _tell_of_life(state, renamed, new)
+    _learn_ids(state, reports)
     unowned: dict[str, OrderReport] = {}
     for report in reports:
         if report.trading_date >= state.trading_date:  # else a new order may get its id
@@ -72,10 +70,24 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             state.seen_ids.add(row.order_id)
     guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
-    for report in unknown.match(state, event, [*unowned.values()]):
+    strange = unknown.match(state, event, [*unowned.values()])
+    _learn_ids(state, strange)  # of an order that was found only now
+    for report in strange:
+        if report.order_id != state.chains.first(report.order_id):
+            continue  # merged with the next list
         is_late = report.trading_date < state.trading_date
         take = earlier_places.tell_of_late if is_late else _adopt
         guarded(state, f"row {report.order_id}", take, state, report)
+
+
+def _learn_ids(state: State, reports: Sequence[OrderReport]) -> None:
+    """Learn under which new ids orders go on; what counted as somebody else's is ours then."""
+    for new in state.chains.learn(state.orders, reports, state.now):
+        renamed = state.orders[state.chains.first(new.order_id)]
+        if new.order_id in state.orders:
+            asks.claim_as(state, renamed, new)
+        if not renamed.is_open and new.remaining_quantity > 0:
+            _tell_of_life(state, renamed, new)
 
 
 def _looked_at_anew(
