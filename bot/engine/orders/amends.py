@@ -163,12 +163,14 @@ def reason_not_to_send(state: State, intent_id: str) -> str | None:
     """Return why a requested amendment must not be sent after all; None if it may.
 
     Whatever closes the gate to an order closes it to an amendment; a missing token too, since an
-    amendment is not held until one comes.
+    amendment is not held until one comes, and a cancel of its order that was requested since.
     """
     tracked = state.intents.get(intent_id)
     if tracked is None:
         return f"{intent_id} is not known"
-    return sends.reason_not_to_send(state, tracked.intent)
+    cancel = state.cancels.get(tracked.order_id or "")
+    wanted = f"its order is being cancelled: {cancel.reason}" if cancel is not None else None
+    return sends.reason_not_to_send(state, tracked.intent) or wanted
 
 
 def on_amend_answered(state: State, event: AmendAnswered) -> None:
@@ -362,9 +364,7 @@ def _decide(
 
 
 def _code_of(state: State, check: CheckResult) -> str:
-    """Return the code with which a request is refused: the check, or the reason for the closed
-    gate.
-    """
+    """Return the code of a refused request: the check's, or the closed gate's."""
     return gate.refusal(state)[0] if check.code == "GATE" else check.code
 
 

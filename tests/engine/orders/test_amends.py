@@ -745,6 +745,15 @@ def test_a_missing_token_keeps_an_amendment_back():
     assert reason == "TWO_FACTOR: needs 2FA (OTP_SESSION_EXPIRED)"
 
 
+def test_a_cancel_requested_meanwhile_keeps_an_amendment_back():
+    stage, intent, _ = _sent(price=26_900)
+
+    stage.after(1).handle(CancelAsked(stage.now, "ORD1", "operator", "not wanted"))
+
+    reason = stage.engine.reason_not_to_amend(intent.intent_id)
+    assert reason == "its order is being cancelled: not wanted"
+
+
 def test_an_order_that_nobody_knows_is_not_amended():
     assert _stage().engine.reason_not_to_amend("L-0009") == "L-0009 is not known"
 
