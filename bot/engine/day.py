@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 
-from bot.domain.entry import DAY_NOTE, LAST_PRICE, RECONCILE_NOTE, Number, RunState
+from bot.domain.entry import DAY_NOTE, LAST_PRICE, RECONCILE_NOTE, Number, OrderUpdated, RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.local_time import local_date
 from bot.domain.message import (
@@ -108,6 +108,10 @@ def _end_earlier_days(
             if order.shown.is_missing:
                 text = f"{row.order_id} of {row.trading_date} was accepted and never listed"
             state.halt_symbol(row.symbol, f"{text}: compare the holding")
+        elif _may_live_on(state, row, order):
+            why = f"{row.order_id} was cancelled while it was being changed, on {row.trading_date}"
+            then = "it may have gone on under another id: compare the holding"
+            state.halt_symbol(row.symbol, f"{why}: {then}")
     earlier_places.end(state, is_unread=is_unread)
     todays = [key for key, order in state.orders.items() if order.row.trading_date == today]
     state.chains.forget_all_but(todays)
@@ -121,6 +125,15 @@ def _end_earlier_days(
     reads = [read for read in state.set_aside.values() if local_date(read.requested_at) >= today]
     unread = [row.order_id for read in reads for row in read.set_aside if row.order_id]
     state.seen_ids = SeenIds([*state.orders, *unread])
+
+
+def _may_live_on(state: State, before: OrderUpdated, order: TrackedOrder) -> bool:
+    """Return whether a change of an order, of which no row showed the result, may have given it
+    another id: its only known one has ended as cancelled.
+    """
+    is_cancelled = order.row.state is OrderState.CANCELLED
+    is_changing = before.state is OrderState.PENDING_REPLACE
+    return is_changing and is_cancelled and len(state.chains.ids(before.order_id)) == 1
 
 
 def _lapse(state: State, order: TrackedOrder) -> None:

@@ -878,6 +878,24 @@ def test_the_history_of_every_id_ends_an_amended_order(restarts, is_restarted):
     assert not stage.engine.status().halted_symbols
 
 
+@pytest.mark.parametrize("is_changing", [True, False])
+def test_an_order_cancelled_while_it_was_being_changed_may_have_gone_on_under_another_id(
+    is_changing,
+):
+    stage, _, row = _sent_amendment()
+    order = stage.entries_of_order()
+    assert order.state is OrderState.PENDING_REPLACE
+    order = order if is_changing else replace(order, state=OrderState.ACCEPTED)
+    stage = Stage(settings=ON, recovery=Recovery(DAY, 2, orders=(order,)))
+
+    ended = {"status": "CANCELLED", "state": OrderState.CANCELLED}
+    order = _next_day(stage, replace(_ended(row), **ended))
+
+    assert order.state is OrderState.CANCELLED
+    halted = stage.engine.status().halted_symbols.get("HPG", "")
+    assert ("it may have gone on under another id" in halted) is is_changing
+
+
 def test_a_count_that_went_on_needs_no_other_id_in_the_history():
     stage, row = _resized()
     new = _later(row, 1, quantity=600, executed=200)
