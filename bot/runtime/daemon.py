@@ -51,7 +51,7 @@ from bot.runtime.parts import Parts, unanswered
 from bot.runtime.start.day_start import DayStart, KnownOrders
 from bot.runtime.start.strategies import user_name
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.timetable.feeds import Feeds
+from bot.runtime.timetable.feeds import Feeds, has_day_begun
 from bot.runtime.timetable.morning import AT_START, MorningCheck
 from bot.runtime.timetable.notes import MissedRuns, Pulse, overlap_note
 from bot.runtime.timetable.schedule import BeforeOpening, Firing, Job, Overlaps, Started
@@ -270,7 +270,6 @@ class Daemon:
     async def _begin(self) -> None:
         """Continue from the journal, and read everything that a run begins with."""
         parts = self._parts
-        known = KnownOrders.of(self._recovery)
         flatten = self._recovery.flatten
         if flatten is not None:
             flatten = replace(flatten, is_allowed=parts.brake.sells)
@@ -279,9 +278,12 @@ class Daemon:
         parts.inbox.post(Recovered(now, recovery))
         if (day := parts.gap.not_compared(recovery.trading_date)) is not None:
             parts.inbox.post(TradingDayEnded(now, day))
-        self._instruments = dict(await self._day_start.after_start(known))
+        self._instruments = dict(await self._day_start.after_start(KnownOrders.of(recovery)))
         parts.second_factor.report()
-        self._day_start.reconciled()
+        if has_day_begun(now, at := parts.environment.market.now()):
+            self._start_day(at)  # the start waited overnight for its broker
+        else:
+            self._day_start.reconciled()
         for (symbol, width), needed in parts.engine.bars_wanted().items():
             self._warm_up.want(symbol, width, needed)
         parts.tasks.spawn(self._warm_up.read(), "earlier bars")
@@ -336,8 +338,7 @@ class Daemon:
     # ------------------------------------------------------------------------------ the clock
 
     def _fire(self, job: Job, due: datetime) -> None:
-        fault = self._parts.guard(lambda: self._overlaps.fire(job, due))
-        if fault is not None:
+        if (fault := self._parts.guard(lambda: self._overlaps.fire(job, due))) is not None:
             self._parts.inbox.post(FaultFound(due, f"the job {job.name}", fault))
 
     def _time_passed(self, at: datetime) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, IntentRecorded, OrderUpdated
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
@@ -22,8 +23,8 @@ from bot.runtime.run_controls import RunEnd, RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.notice_server import notice_server
-from tests.staging import QUIET
-from tests.story import InProcessEnvironment, Shown, once, tell, write_project
+from tests.staging import DAY, QUIET
+from tests.story import ONCE, InProcessEnvironment, Shown, once, tell, write_project
 
 RESTING = once(params={"price": 26_000})
 FOR_EVER = 10**9
@@ -43,6 +44,8 @@ class Away(InProcessEnvironment):
     """
 
     silent = 0
+    until: datetime | None = None
+    """Instead of `silent`: the market time until which it answers none."""
     path = ""
     meanwhile: list[str]
 
@@ -54,6 +57,8 @@ class Away(InProcessEnvironment):
         async def dead(scope: Mapping[str, Any], *rest: Any) -> None:
             nonlocal asked
             asked += self.path in scope["path"]
+            if self.until is not None:
+                self.silent = asked if self.market.now() < self.until else 0
             if asked <= self.silent:
                 self.meanwhile.append(scope["path"])
             if self.path in scope["path"] and asked <= self.silent:
@@ -148,6 +153,33 @@ async def test_a_service_waits_for_a_broker_that_is_away_at_its_start(tmp_path: 
 
     assert end.reason == "3 min are over"
     assert "The bot stays and asks again in 1 s" in shown.troubles[0]
+
+
+async def test_a_start_that_waits_overnight_trades_on_the_day_on_which_its_broker_is_back(
+    tmp_path: Path,
+) -> None:
+    at_ten = once(wake={"timer": ["10:00"]}, params={"price": 26_500})
+    config = write_project(tmp_path, scenario={**QUIET, "start": "20:00:00"}, strategies=[at_ten])
+    plug_in = tmp_path / "strategies" / "once.py"
+    plug_in.write_text(ONCE.replace("def on_quote(self, quote)", "def on_timer(self, timer)"))
+    loaded, shown, today = load_settings(config), Shown(), DAY + timedelta(days=1)
+
+    def make(spec: EnvironmentSpec) -> Away:
+        environment = Away(*wake_sandbox(spec, load_scenario("story.yaml", tmp_path)), spec)
+        environment.path, environment.meanwhile = "/order-book", []
+        environment.until = datetime(2026, 11, 20, 9, 5, tzinfo=EXCHANGE_TZ)
+        return environment
+
+    options = RunOptions(
+        run_for=timedelta(hours=15), is_service=True, answer_otp_after=timedelta(seconds=5)
+    )
+    await run_bot(loaded, options, shown, make=make)
+
+    [recorded] = shown.all(IntentRecorded)
+    assert recorded.intent.trading_date == today
+    ours = {(row.intent_id, row.trading_date) for row in shown.all(OrderUpdated)}
+    assert ours == {(recorded.intent.intent_id, today)}, "no order of ours is taken for another's"
+    shown.require_no_fault()
 
 
 async def test_no_quote_is_waited_for_while_an_order_is_open(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import Final
 
 from bot.domain.calendar import TradingCalendar
 from bot.domain.entry import Note
-from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.local_time import local_date
 from bot.domain.message import Noted, PhaseChanged, TimerFired
 from bot.domain.order import OrderType
 from bot.domain.plan import StrategyPlan
@@ -96,6 +97,12 @@ class Poll:
 def at_day_end(calendar: TradingCalendar) -> OnTradingDays:
     """Return when each day is compared one last time."""
     return OnTradingDays(calendar, DAY_END, AFTER_CLOSE)
+
+
+def has_day_begun(since: datetime, now: datetime) -> bool:
+    """Return whether a later day than that of `since` has begun by now."""
+    local = now.astimezone(EXCHANGE_TZ)
+    return local_date(since) < local.date() and local.time() >= DAY_START
 
 
 def room_for_polls(quota: int) -> int:
