@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from bot.domain.entry import MISSED_NOTE, Numbers
 from bot.domain.instrument import PHASE_WORDS, Exchange, Phase
-from bot.domain.local_time import local_date
+from bot.domain.local_time import clock_of, local_date
 from bot.domain.message import (
     BarClosed,
     DepthReceived,
@@ -49,6 +50,15 @@ AUCTIONED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION})
 """But what the closing auction has matched appears here, as a growth of volume."""
 STILL_PHASES: Final = AUCTIONED | {Phase.OPEN}
 """The first bar of the day also contains the opening auction's volume."""
+TIMER_LATE_MAX: Final = timedelta(seconds=30)
+"""A strategy's timer that is later than this belongs to another market: it is reported, never
+replayed.
+"""
+MISSED_TIMER: Final = (
+    "A missed timer is not run later. Look at what its strategy holds and has open "
+    "(bot positions, bot orders); do what can't wait in the broker's app"
+)
+_WAITED: Final = "it had to wait, for the journal or for other work"
 
 
 def on_instruments(state: State, event: InstrumentsRead) -> None:
@@ -210,8 +220,16 @@ def _difference(state: State, exchange: Exchange, said: Phase, at: datetime) -> 
 
 
 def on_timer(state: State, event: TimerFired) -> None:
-    """Wake every instance of the strategy that asked for this time of day."""
+    """Wake every instance of the strategy that asked for this time of day, unless it had to wait
+    here for so long that the market is another one.
+    """
     strategy = state.strategies[event.strategy]
+    if state.now - event.at > TIMER_LATE_MAX:
+        job, at = f"timer {event.strategy} {event.timer:%H:%M:%S}", event.at.isoformat()
+        facts: Numbers = {"alert": "TIMER_MISSED", "job": job, "first": at, "last": at, "count": 1}
+        text = f"{job}, due {clock_of(event.at)}: not run: {_WAITED}. {MISSED_TIMER}"
+        state.note(MISSED_NOTE, text, {**facts, "why": _WAITED, "then": "not run"})
+        return
     for instance in strategy.instances.values():
         wake.wake(state, strategy, instance, "on_timer", event.timer)
 

@@ -152,7 +152,8 @@ class Stage:
         self.entries += [one.entry for one in self.done if isinstance(one, Record)]
         for note in self.new(Note):
             code = note.numbers.get("alert")
-            assert (note.kind in {"ALERT", "FAULT"}) is (code is not None), note
+            is_missed = (note.kind, code) == ("MISSED", "TIMER_MISSED")
+            assert (note.kind in {"ALERT", "FAULT"} or is_missed) is (code is not None), note
             assert code is None or catalogue("vi").told(str(code), note.numbers), note
             if note.kind == "ALERT":
                 require_whole(str(code), note.text)

@@ -542,3 +542,19 @@ def test_a_strategy_that_hangs_in_a_start_that_was_put_off_hears_nothing_more():
     stage.request(lambda s: s.buy(100, why="y"))
 
     assert called == ["on_start"]
+
+
+@pytest.mark.parametrize(("late_s", "is_missed"), [(30, False), (31, True)])
+def test_a_timer_that_had_to_wait_here_for_long_is_told_and_wakes_nobody(late_s, is_missed):
+    stage, due = Stage(), START + timedelta(minutes=5)
+    stage.now = due
+    stage.pass_time(late_s)  # as while the journal was out of reach: only the market waits for it
+    stage.quote()
+    stage._requesters.append(lambda s: s.buy(100, limit=27_000, why="at its time"))
+
+    stage.handle(TimerFired(due, "test", time(9, 25)))
+
+    assert bool(stage.new(PlaceOrder)) is not is_missed
+    told = [note for note in stage.new(Note) if note.kind == "MISSED"]
+    assert [note.numbers["job"] for note in told] == ["timer test 09:25:00"] * is_missed
+    assert all(note.text.startswith("timer test 09:25:00, due ") for note in told)

@@ -19,6 +19,7 @@ from bot.domain.message import Noted, PhaseChanged, TimerFired
 from bot.domain.order import OrderType
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
+from bot.engine.market import TIMER_LATE_MAX
 from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
@@ -67,10 +68,6 @@ MORNING: Final = time(8, 40)
 """Ten minutes after the day has begun, twenty before the first auction: time to mend something."""
 START_CHECK: Final = timedelta(seconds=3)
 """By then a start's reads have arrived."""
-TIMER_LATE_MAX: Final = timedelta(seconds=30)
-"""A strategy's timer that is later than this belongs to another market: it is reported, never
-replayed.
-"""
 SLOWER_MAX: Final = 3.0
 """Polls that are less frequent than requested by this factor make it a different strategy."""
 DAY_END: Final = time(15, 15)

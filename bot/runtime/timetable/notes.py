@@ -13,6 +13,7 @@ from typing import Final
 from bot.domain.entry import LAST_PRICE, LATE_NOTE, MISSED_NOTE, PULSE_NOTE, Note, Number, RunState
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS
 from bot.domain.quote import Quote
+from bot.engine.market import MISSED_TIMER
 from bot.engine.risk.view import SILENT_PHASES
 from bot.engine.status import BotStatus
 from bot.runtime.timetable.schedule import Firing, Job, WhenMissed, WhenOverlapping
@@ -22,10 +23,6 @@ TOLD: Final = timedelta(seconds=60)
 """How often polls are reported: a machine that is too slow stays so for a while."""
 OVERLAPS: Final = "the run before is still under way"
 DOWN: Final = "the bot was down"
-TO_DO: Final = (
-    "A missed timer is not run later. Look at what its strategy holds and has open "
-    "(bot positions, bot orders); do what can't wait in the broker's app"
-)
 
 
 class Pulse:
@@ -139,7 +136,9 @@ def missed_note(firing: Firing, why: str, now: datetime) -> Note:
         when = f"due {_clock(firing.due, now)}"
     text, numbers = f"{job.name}, {when}: {then}: {why}", _numbers([firing], why, then)
     if job.missed is WhenMissed.LIST:
-        return Note(now, MISSED_NOTE, f"{text}. {TO_DO}", {"alert": "TIMER_MISSED", **numbers})
+        return Note(
+            now, MISSED_NOTE, f"{text}. {MISSED_TIMER}", {"alert": "TIMER_MISSED", **numbers}
+        )
     return Note(now, MISSED_NOTE, text, numbers)
 
 
