@@ -228,7 +228,9 @@ class Run:
         kept = await ask(journal.recover(today, figures_in))
         recovery = recovered_here(kept, opened.damage, self.environment)
         self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
-        before, self._gap = await ask(in_time(partial(before_this, url, self._rulebook)))
+        clock, began = self._entered
+        began = began if clock is self.environment.market else self.now()  # served: found since
+        before, self._gap = await ask(in_time(partial(before_this, url, self._rulebook, began)))
         self._screen.recovered(recovery)
         broken, post = self._broken.found(recovery), self._inbox.post
         note_start(self._loaded, self._files, before, broken, at=self.now(), post=post)
@@ -264,6 +266,7 @@ class Run:
         )
         self.environment = self._make(spec)
         self._way = RightOfWay(self.environment.pace.hold_s)
+        self._entered = self.environment.market, self.environment.market.now()
         start = self.environment.story_start
         if start is not None and (words := on_later_rules(self._rulebook, start)):
             self._screen.row("rules", words)

@@ -14,7 +14,7 @@ import pytest
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
-from bot.domain.entry import Entry, IntentRecorded, OrderUpdated
+from bot.domain.entry import Entry, IntentRecorded, Note, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderState
 from bot.runtime.control.socket import NoBotRunning, ask
@@ -23,7 +23,7 @@ from bot.runtime.run_controls import RunEnd, RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.notice_server import notice_server
-from tests.staging import DAY, QUIET
+from tests.staging import QUIET
 from tests.story import ONCE, InProcessEnvironment, Shown, once, tell, write_project
 
 RESTING = once(params={"price": 26_000})
@@ -155,31 +155,64 @@ async def test_a_service_waits_for_a_broker_that_is_away_at_its_start(tmp_path: 
     assert "The bot stays and asks again in 1 s" in shown.troubles[0]
 
 
+async def _with_a_timer(
+    folder: Path, path: str, until: datetime, span: timedelta, *, at: str, start: str
+) -> Shown:
+    """Run a service that buys at a time of day, and whose broker does not answer a path before."""
+    timed = once(wake={"timer": [at]}, params={"price": 26_500})
+    config = write_project(folder, scenario={**QUIET, "start": start}, strategies=[timed])
+    plug_in = folder / "strategies" / "once.py"
+    plug_in.write_text(ONCE.replace("def on_quote(self, quote)", "def on_timer(self, timer)"))
+    loaded, shown = load_settings(config), Shown()
+
+    def make(spec: EnvironmentSpec) -> Away:
+        environment = Away(*wake_sandbox(spec, load_scenario("story.yaml", folder)), spec)
+        environment.path, environment.meanwhile, environment.until = path, [], until
+        return environment
+
+    options = RunOptions(run_for=span, is_service=True, answer_otp_after=timedelta(seconds=5))
+    await run_bot(loaded, options, shown, make=make)
+    shown.require_no_fault()
+    return shown
+
+
 async def test_a_start_that_waits_overnight_trades_on_the_day_on_which_its_broker_is_back(
     tmp_path: Path,
 ) -> None:
-    at_ten = once(wake={"timer": ["10:00"]}, params={"price": 26_500})
-    config = write_project(tmp_path, scenario={**QUIET, "start": "20:00:00"}, strategies=[at_ten])
-    plug_in = tmp_path / "strategies" / "once.py"
-    plug_in.write_text(ONCE.replace("def on_quote(self, quote)", "def on_timer(self, timer)"))
-    loaded, shown, today = load_settings(config), Shown(), DAY + timedelta(days=1)
+    until = datetime(2026, 11, 20, 9, 5, tzinfo=EXCHANGE_TZ)
+    span, times = timedelta(hours=15), {"at": "10:00", "start": "20:00:00"}
 
-    def make(spec: EnvironmentSpec) -> Away:
-        environment = Away(*wake_sandbox(spec, load_scenario("story.yaml", tmp_path)), spec)
-        environment.path, environment.meanwhile = "/order-book", []
-        environment.until = datetime(2026, 11, 20, 9, 5, tzinfo=EXCHANGE_TZ)
-        return environment
-
-    options = RunOptions(
-        run_for=timedelta(hours=15), is_service=True, answer_otp_after=timedelta(seconds=5)
-    )
-    await run_bot(loaded, options, shown, make=make)
+    shown = await _with_a_timer(tmp_path, "/order-book", until, span, **times)
 
     [recorded] = shown.all(IntentRecorded)
-    assert recorded.intent.trading_date == today
+    assert recorded.intent.trading_date == until.date()
     ours = {(row.intent_id, row.trading_date) for row in shown.all(OrderUpdated)}
-    assert ours == {(recorded.intent.intent_id, today)}, "no order of ours is taken for another's"
-    shown.require_no_fault()
+    assert ours == {(recorded.intent.intent_id, until.date())}, "none of ours is another's"
+
+
+@pytest.mark.parametrize("path", ["/order-book", "/users/me"])
+@pytest.mark.parametrize(("at", "is_missed"), [("09:20", True), ("09:30", True), ("09:45", False)])
+async def test_a_timer_that_passes_while_a_first_start_waits_is_told(
+    tmp_path: Path, path: str, at: str, *, is_missed: bool
+) -> None:
+    until, span = datetime(2026, 11, 19, 9, 40, tzinfo=EXCHANGE_TZ), timedelta(minutes=30)
+
+    shown = await _with_a_timer(tmp_path, path, until, span, at=at, start="09:20:00")
+
+    told = [note.numbers["job"] for note in shown.all(Note) if note.kind == "MISSED"]
+    assert told == [f"timer once {at}:00"] * is_missed
+    assert len(shown.all(IntentRecorded)) == (not is_missed)
+
+
+async def test_a_timer_of_the_moment_of_a_first_start_is_run_and_not_missed(
+    tmp_path: Path,
+) -> None:
+    begins, span = datetime(2026, 11, 19, 9, 20, tzinfo=EXCHANGE_TZ), timedelta(minutes=5)
+
+    shown = await _with_a_timer(tmp_path, "/", begins, span, at="09:20", start="09:20:00")
+
+    assert [note for note in shown.all(Note) if note.kind == "MISSED"] == []
+    assert len(shown.all(IntentRecorded)) == 1
 
 
 async def test_no_quote_is_waited_for_while_an_order_is_open(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,10 +22,7 @@ from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import remember_run
-from bot.domain.entry import (
-    CODE_NOTE,
-    Numbers,
-)
+from bot.domain.entry import CODE_NOTE, Numbers
 from bot.domain.local_time import clock_of
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
@@ -58,9 +56,7 @@ from bot.runtime.run_controls import SIGNALS, Screen
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor, on_signals
 from bot.runtime.timetable.gap import Gap, gap_before
-from bot.runtime.worlds.environment import (
-    Environment,
-)
+from bot.runtime.worlds.environment import Environment
 
 LOOK_S: Final = 1.0
 """How often a standby checks the lease: one short query."""
@@ -393,8 +389,9 @@ def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Enviro
     return replace(found, damage=damage, crashes=crashes)
 
 
-def before_this(url: str, rulebook: Rulebook) -> tuple[Numbers, Gap]:
+def before_this(url: str, rulebook: Rulebook, began: datetime) -> tuple[Numbers, Gap]:
     """Return what the previous start's note holds, empty before the first, and what the time since
-    the journal was last written has left to do.
+    the journal was last written has left to do; the first start may have waited since it `began`.
     """
-    return last_note(url, CODE_NOTE), gap_before(url, rulebook.calendar)
+    gap = gap_before(url, rulebook.calendar)
+    return last_note(url, CODE_NOTE), gap if gap.since else replace(gap, since=began)

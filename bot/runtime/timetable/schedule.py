@@ -156,7 +156,7 @@ class Job:
         For a one-time job only a time of today counts: a start reports earlier days.
         """
         first = _after(self, None, since)
-        if self.done_by_start or self.period is not None or first is None or first > now:
+        if self.done_by_start or self.period is not None or first is None or first >= now:
             return None
         firing = _firing(self, first, now)
         is_today = local_date(firing.due) == local_date(now)
