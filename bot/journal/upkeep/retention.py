@@ -18,7 +18,14 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED_NOTE, Note
+from bot.domain.entry import (
+    CODE_NOTE,
+    FLATTEN_NOTE,
+    LIMITS_NOTE,
+    PRUNED_NOTE,
+    RECONCILE_NOTE,
+    Note,
+)
 from bot.domain.order import TERMINAL_STATES
 from bot.journal.database import tables
 from bot.journal.database.encoding import instant_text, link, summed
@@ -30,6 +37,20 @@ AT_ONCE_MAX: Final = 20_000
 """How many rows of a table one transaction examines, so that no order waits long for it."""
 FOLLOWED_NOTES: Final = ("CLOSE", CODE_NOTE, FLATTEN_NOTE, LIMITS_NOTE, PRUNED_NOTE)
 """A start compares itself with these, however old they are."""
+
+
+def _has(name: str) -> sa.ColumnElement[bool]:
+    """Whether a note has a number of that name. A pattern would need a sign of percent."""
+    numbers = tables.notes.c.numbers
+    return sa.func.replace(numbers, f'"{name}"', "") != numbers
+
+
+_KIND: Final = tables.notes.c.kind
+_OF_BREAKS: Final = sa.or_(
+    sa.and_(_KIND == "ALERT", _has("break")),
+    sa.and_(_KIND == RECONCILE_NOTE, _has("difference")),
+)
+"""The figures of a break, and what was explained: a start continues from them."""
 
 _UNFINISHED: Final = (
     sa.select(tables.orders.c.order_id)
@@ -47,7 +68,7 @@ _STAYS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "decisions": tables.decisions.c.request_id.is_not(None),
     "order_results": tables.order_results.c.order_id.in_(_UNFINISHED),
     "account_snapshots": _COUNTING,
-    "notes": tables.notes.c.kind.in_(FOLLOWED_NOTES),
+    "notes": _KIND.in_(FOLLOWED_NOTES) | _OF_BREAKS,
 }
 """What is never deleted from a table that may be pruned."""
 PRUNABLE: Final = tuple(_STAYS)

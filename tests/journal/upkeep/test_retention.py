@@ -18,6 +18,7 @@ from bot.domain.entry import (
     FLATTEN_NOTE,
     LIMITS_NOTE,
     PRUNED_NOTE,
+    RECONCILE_NOTE,
     AccountSeen,
     Entry,
     Note,
@@ -241,6 +242,38 @@ async def test_what_a_start_goes_on_from_stays_however_old_it_is(own_db_url: str
         assert read_recovery(connection, T0.date()).bases == (account,)
         kinds = connection.execute(sa.select(tables.notes.c.kind)).scalars().all()
     assert {*kinds} == {LIMITS_NOTE, CODE_NOTE, FLATTEN_NOTE, PRUNED_NOTE}
+
+
+async def test_a_break_that_nobody_has_accepted_keeps_its_figures_however_old_it_is(
+    own_db_url: str,
+) -> None:
+    journal = Journal.open(own_db_url)
+    await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
+    account = AccountSnapshot(at=after(1), account="A1", cash=100, net_asset_value=100, holdings={})
+    moved = RunState.RUNNING, RunState.RUNNING, base_words(after(1), {}), "engine"
+    counts = StateChanged(after(1), *moved, scope="base:A1")
+    found = (("B-0001", "FPT", 1_000, 1_500), ("B-0002", None, 100, 93))
+    told: list[Entry] = [AccountSeen(after(1), account), counts]
+    for name, symbol, ours, theirs in found:
+        began = RunState.RUNNING, RunState.HALTED, f"{name} differs", "engine"
+        numbers = {"alert": "BREAK", "break": name, "ours": ours, "theirs": theirs}
+        told.append(StateChanged(after(2), *began, scope=f"break:{name}"))
+        told.append(Note(after(2), "ALERT", f"{name} differs", numbers, symbol))
+    told.append(Note(after(3), RECONCILE_NOTE, "a dividend", {"difference": 25}))
+    told.append(Note(after(3), "ALERT", "a late quote", {"alert": "QUOTE_OLD"}))
+    await journal.write([*told, Note(after(DAY_S), "PULSE", "the newest stays")])
+    with reading(own_db_url) as connection:
+        before = read_recovery(connection, T0.date())
+    assert [(one.ours, one.theirs) for one in before.breaks] == [(1_000, 1_500), (100, 93)]
+    assert before.bases[0].cash == 100 - 7 + 25
+
+    done = await journal.prune("notes", before=after(3 * DAY_S), at=after(4 * DAY_S))
+
+    await journal.close()
+    assert done.deleted == 1
+    with reading(own_db_url) as connection:
+        assert read_recovery(connection, T0.date()) == before
+    assert verify(own_db_url).is_whole
 
 
 async def test_rows_that_all_stay_hold_up_none_behind_them(sqlite_url: str) -> None:
