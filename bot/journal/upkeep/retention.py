@@ -1,8 +1,8 @@
 """Deletes old, bulky and unimportant rows, so that a journal does not fill a disk.
 
-Some rows always stay: decisions about an order, raw answers about an order that may still trade,
-closes that a start reads, and the notes written here. Rows of orders, attempts, fills, transitions,
-halts and daily closes are never deleted.
+Some rows always stay: decisions about an order, raw answers about an order that may still trade or
+under an id of ours that only they name, notes that a start reads, and those written here. Rows of
+orders, attempts, fills, transitions, halts and daily closes are never deleted.
 
 The remaining rows can still be verified. For each table `chains` has its *anchor*,
 `decisions.pruned`: how many rows there were up to the last one examined, and its hash, from which
@@ -57,6 +57,14 @@ _UNFINISHED: Final = (
     .where(tables.orders.c.state.not_in(TERMINAL_STATES))
     .scalar_subquery()
 )
+_LATER_IDS: Final = sa.and_(
+    tables.order_results.c.intent_id.is_not(None),
+    ~sa.exists().where(
+        tables.orders.c.order_id == tables.order_results.c.order_id,
+        tables.orders.c.intent_id == tables.order_results.c.intent_id,
+    ),
+)
+"""Rows of our orders under ids that no order of ours begins with: nothing else names these."""
 _COUNTING: Final = (
     sa.select(tables.halts.c.at)
     .where(tables.halts.c.scope == sa.literal(tables.BASE) + tables.account_snapshots.c.account)
@@ -66,7 +74,7 @@ _COUNTING: Final = (
 """Figures of an account that counted: a start continues from the newest of them."""
 _STAYS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "decisions": tables.decisions.c.request_id.is_not(None),
-    "order_results": tables.order_results.c.order_id.in_(_UNFINISHED),
+    "order_results": tables.order_results.c.order_id.in_(_UNFINISHED) | _LATER_IDS,
     "account_snapshots": _COUNTING,
     "notes": _KIND.in_(FOLLOWED_NOTES) | _OF_BREAKS,
 }

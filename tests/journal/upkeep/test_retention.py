@@ -5,7 +5,7 @@ import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from bot.domain.entry import (
     RunState,
     StateChanged,
 )
+from bot.domain.order import OrderState
 from bot.journal.database import tables
 from bot.journal.database.engines import one_transaction, reading
 from bot.journal.errors import Holder, NotOwner, Unreachable
@@ -273,6 +274,40 @@ async def test_a_break_that_nobody_has_accepted_keeps_its_figures_however_old_it
     assert done.deleted == 1
     with reading(own_db_url) as connection:
         assert read_recovery(connection, T0.date()) == before
+    assert verify(own_db_url).is_whole
+
+
+async def test_the_later_ids_of_our_orders_stay_however_old_they_are(own_db_url: str) -> None:
+    journal = Journal.open(own_db_url)
+    await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
+    left_open, ended = Story(), Story(2, price=27_100)
+    for story in (left_open, ended):
+        for entries in story.placed():
+            await journal.write(entries)
+    unowned = but(ended.accepted, intent_id=None, strategy=None, order_id="ORD9")
+    unowned = but(unowned, state=OrderState.FILLED, executed_quantity=500)
+    stranger = but(unowned, order_id="APP1")
+    seen = but(ended.result(1, "raw"), order_id="APP1", intent_id=None)
+    await journal.write(
+        [
+            but(left_open.result(1, "raw"), order_id="ORD7"),
+            but(ended.result(1, "raw"), order_id="ORD9"),
+            but(ended.accepted, state=OrderState.CANCELLED),
+            *(unowned, stranger, seen, but(ended.result(2, "newest"), at=after(2 * DAY_S))),
+        ]
+    )
+    day = T0.date() + timedelta(days=1)
+    with reading(own_db_url) as connection:
+        before = read_recovery(connection, day)
+    assert before.later_ids == {left_open.order_id: ("ORD7",)}
+    assert [row.order_id for row in before.traded_elsewhere] == ["APP1"]
+
+    done = await journal.prune("order_results", before=after(3 * DAY_S), at=after(4 * DAY_S))
+
+    await journal.close()
+    assert done.deleted > 0
+    with reading(own_db_url) as connection:
+        assert read_recovery(connection, day) == before
     assert verify(own_db_url).is_whole
 
 
