@@ -49,7 +49,7 @@ _MOVE_HEAD: Final = (
     .values({name: given(name) for name in ("last_seq", "row_count", "head_hash")})
 )
 _LAST_POLLED: Final = (
-    sa.select(tables.order_results.c.raw)
+    sa.select(tables.order_results.c.raw, tables.order_results.c.intent_id)
     .where(tables.order_results.c.order_id == given("its_order_id"))
     .where(tables.order_results.c.source.in_(POLLS))
     .order_by(tables.order_results.c.seq.desc())
@@ -79,12 +79,12 @@ class Head:
 class Memory:
     """The ends of the chains after the last transaction, and rows that it may change again.
 
-    `rows` are by table and key, as stored; `polled` is the last polled element of an order.
+    `rows` are by table and key, as stored; `polled` is an order's last element, and whose it was.
     """
 
     heads: dict[str, Head]
     rows: dict[str, dict[Key, Row]] = field(default_factory=dict)
-    polled: dict[str, Plain] = field(default_factory=dict)
+    polled: dict[str, tuple[Plain, ...]] = field(default_factory=dict)
     against: Against | None = None
     """What speaks against a send, created with the first one."""
 
@@ -97,9 +97,9 @@ class Memory:
         """Cache a row as it is stored now."""
         _keep(self.rows.setdefault(table.name, {}), key_of(table, row), row)
 
-    def keep_polled(self, order_id: str, raw: Plain) -> None:
+    def keep_polled(self, order_id: str, element: tuple[Plain, ...]) -> None:
         """Cache the last polled element of an order."""
-        _keep(self.polled, order_id, raw)
+        _keep(self.polled, order_id, element)
 
 
 class Batch:
@@ -249,13 +249,13 @@ class Batch:
         self.append(tables.transitions, rows.move_row(entry))
 
     def _store_polled(self, entry: OrderResultSeen) -> None:
-        """Skip a polled element that equals the last one of that order."""
+        """Skip a polled element that equals the last one of that order, and is no more ours."""
         row, polled = rows.row_of(entry), self._memory.polled
         if entry.order_id not in polled:
-            found = self.connection.rows(_LAST_POLLED, {"its_order_id": row["order_id"]})
-            self._memory.keep_polled(entry.order_id, found[0][0] if found else None)
-        if row["raw"] != polled[entry.order_id]:
-            self._memory.keep_polled(entry.order_id, row["raw"])
+            last = self.connection.rows(_LAST_POLLED, {"its_order_id": row["order_id"]})
+            self._memory.keep_polled(entry.order_id, tuple(last[0]) if last else ())
+        if (element := (row["raw"], row["intent_id"])) != polled[entry.order_id]:
+            self._memory.keep_polled(entry.order_id, element)
             self.append(tables.order_results, row)
 
     def _store_order(self, entry: OrderUpdated) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+import sqlalchemy as sa
 
 from bot.domain.account import AccountSnapshot, Break, base_words
 from bot.domain.entry import (
@@ -44,11 +45,12 @@ from bot.domain.recovery import (
     StoredIntent,
 )
 from bot.journal.database import tables
+from bot.journal.database.engines import reading
 from bot.journal.journal import Journal
 from bot.journal.reading.events import last_moment
 from bot.journal.reading.recovering import SETTLEMENT_LASTS
 from bot.journal.reading.values import PRUNING
-from bot.journal.writing.batch import Batch
+from bot.journal.writing.batch import POLLS, Batch
 from bot.journal.writing.rows import row_of
 from tests.engine.risk.test_ledgers import COST, SETTLES, come_to, having_bought
 from tests.engine.stage import Stage as EngineStage
@@ -576,6 +578,26 @@ async def test_a_list_of_an_earlier_day_that_a_person_has_accepted_stays_so_for_
     days = [(await journal.recover(day)).book_accepted_on for day in (DAY, NEXT_DAY)]
 
     assert days == [DAY, DAY]
+
+
+async def test_a_row_that_was_somebody_else_s_is_ours_once_a_person_has_said_so(
+    journal: Journal,
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    row = but(story.result(1, "the row"), order_id="ORD7")
+    assert row.source in POLLS
+    alien = but(story.accepted, order_id="ORD7", intent_id=None, strategy=None)
+    await journal.write([but(row, intent_id=None), alien])
+
+    await journal.write([but(alien, state=OrderState.EXPIRED), row])
+
+    assert (await journal.recover(DAY)).later_ids == {story.order_id: ("ORD7",)}
+    await journal.write([row])
+    with reading(journal.url) as connection:
+        stored = sa.select(sa.func.count()).where(tables.order_results.c.order_id == "ORD7")
+        assert connection.execute(stored).scalar() == 2
 
 
 async def test_what_was_traded_elsewhere_comes_back_while_it_may_not_have_settled(
