@@ -27,6 +27,8 @@ WHOLE_BOT: Final = ("all", "operator")
 """Scopes of the whole bot: the shown state, and what an operator wants beneath it."""
 STOPPING: Final = (RunState.HALTED, RunState.PAUSED, "paused", "disabled")
 """The lasting states, of the bot or of a strategy, in which a scope does not trade."""
+_WHOLE_STOPS: Final = (RunState.HALTED, "disabled")
+"""Those of them that nothing exceeds."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others are transient."""
 UNRESOLVED: Final = "unresolved"
@@ -117,8 +119,10 @@ _LATER: Final = (
 
 
 def begins_again(ask: Ask, changed: Mapping[str, Plain]) -> bool:
-    """Return whether a change of state would let its scope trade, which was stopped later."""
-    if changed["its_state"] in STOPPING:
+    """Return whether a change of state would let its scope trade, which was stopped later, or would
+    take the place of that stop by a pause.
+    """
+    if changed["its_state"] in _WHOLE_STOPS:
         return False
     scope = changed["its_scope"]
     one, other = WHOLE_BOT if scope in WHOLE_BOT else (scope, scope)

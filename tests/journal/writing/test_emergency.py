@@ -585,6 +585,25 @@ async def test_a_strategy_that_another_bot_has_disabled_since_stays_disabled(
     assert await taken_over(journal, tmp_path, but(OFF, at=after(50), state="on")) == [0, 0]
 
 
+async def test_a_pause_of_before_takes_the_place_of_no_later_stop(
+    journal: Journal, tmp_path: Path
+) -> None:
+    pause = but(HALT, at=after(50), to_state=RunState.PAUSED, reason="lunch")
+    limited = but(OFF, at=after(50), state="paused", by="limit", reason="lost too much")
+    by_hand = but(OFF, at=after(100), state="paused", reason="until I know more")
+    await journal.write([but(HALT, at=after(100)), by_hand])
+
+    await taken_over(journal, tmp_path, pause, limited)
+
+    recovery = await journal.recover(DAY)
+    assert (recovery.run_state, recovery.run_state_reason) == (RunState.HALTED, "by hand")
+    strategy = recovery.strategies["test"]
+    assert (strategy.state, strategy.state_by) == ("paused", "operator")
+    await journal.write([but(RESUME, at=after(110))])
+    assert await taken_over(journal, tmp_path, pause) == [1, 0]
+    assert (await journal.recover(DAY)).run_state is RunState.PAUSED
+
+
 async def test_a_halt_is_taken_over_whatever_the_journal_says_of_later(
     journal: Journal, tmp_path: Path
 ) -> None:
