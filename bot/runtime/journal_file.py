@@ -209,9 +209,11 @@ async def take_over(
     journal: "Journal",
     emergency: "EmergencyJournal",
     ask: Callable[[Awaitable[int]], Awaitable[int]],
+    damage: Sequence[str] = (),
 ) -> str:
     """Write what an earlier run could only store in the emergency journal, and report it; reserve
-    space for what this run may have to store there.
+    space for what this run may have to store there. With `damage` to the journal, what is there
+    stays, for the one that a person may put back.
 
     Raises OperatorMistake if the file cannot be read, and what the journal raises.
     """
@@ -229,6 +231,12 @@ async def take_over(
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
     count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
+    if damage and kept.entries:
+        return (
+            f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
+            f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "
+            "to get them at its start"
+        )
     unread = emergency.path
     try:  # all that could be read is in the journal now, so reading it again is harmless
         if kept.unreadable:

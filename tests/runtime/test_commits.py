@@ -16,6 +16,7 @@ from bot.config.problems import OperatorMistake
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.message import Event, JournalHealthChanged
 from bot.journal.database.engines import file_of
+from bot.journal.database.schema import migrate
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import FILE, UNREAD, EmergencyJournal, Kept
@@ -23,7 +24,7 @@ from bot.journal.writing.thread import in_time
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.journal_file import answer, left_unwritten, take_over
 from tests.faults.hanging import locked
-from tests.journal.facts import Story, after
+from tests.journal.facts import DAY, Story, after
 from tests.staging import commits_of
 
 START = after(0)
@@ -223,6 +224,34 @@ async def test_a_start_takes_the_file_over_once_and_says_so(room: Room) -> None:
     )
     assert (room.folder / UNREAD).read_text() == "\ncut o\n"
     assert (room.attempts(), emergency.read()) == (1, Kept((), 0))
+
+
+async def test_what_another_journal_than_its_own_was_given_is_there_for_its_own(
+    room: Room, tmp_path: Path
+) -> None:
+    emergency = EmergencyJournal(room.folder)
+    emergency.keep([HALT, STARTED])
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    migrate(url)
+    new = Journal.open(url)
+
+    async def ask(work: object) -> int:
+        return await answer(room.url, work)  # type: ignore[arg-type]
+
+    words = await take_over(new, emergency, ask, ("it is new",))
+    await new.close()
+
+    assert words == (
+        "took over 1 of 2 entries of an earlier run. They stay in "
+        f"{room.folder / FILE} too: this journal is damaged, or not theirs, and the right one is "
+        "to get them at its start"
+    )
+    assert await take_over(room.journal, emergency, ask) == (
+        "took over 2 of 2 entries of an earlier run"
+    )
+    recovery = await room.journal.recover(DAY)
+    assert (room.attempts(), recovery.run_state) == (1, RunState.HALTED)
+    assert room.kept() == ()
 
 
 @pytest.mark.parametrize("is_hanging", [False, True])

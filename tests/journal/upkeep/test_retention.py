@@ -22,6 +22,7 @@ from bot.domain.entry import (
     AccountSeen,
     Entry,
     Note,
+    Numbers,
     RunState,
     StateChanged,
 )
@@ -257,7 +258,7 @@ async def test_a_break_that_nobody_has_accepted_keeps_its_figures_however_old_it
     told: list[Entry] = [AccountSeen(after(1), account), counts]
     for name, symbol, ours, theirs in found:
         began = RunState.RUNNING, RunState.HALTED, f"{name} differs", "engine"
-        numbers = {"alert": "BREAK", "break": name, "ours": ours, "theirs": theirs}
+        numbers: Numbers = {"alert": "BREAK", "break": name, "ours": ours, "theirs": theirs}
         told.append(StateChanged(after(2), *began, scope=f"break:{name}"))
         told.append(Note(after(2), "ALERT", f"{name} differs", numbers, symbol))
     told.append(Note(after(3), RECONCILE_NOTE, "a dividend", {"difference": 25}))
