@@ -148,15 +148,14 @@ def contradiction(
     executed, amount = report.executed_quantity, report.executed_amount
     if wrong := another_order(order, report):
         return wrong
-    for name, quantity in (
-        ("executed", executed),
-        ("ordered", report.quantity),
-        ("cancelled", report.cancelled_quantity),
-    ):
+    ordered, cancelled = report.quantity, report.cancelled_quantity
+    for name, quantity in (("executed", executed), ("ordered", ordered), ("cancelled", cancelled)):
         if quantity < 0:
             return f"it shows a negative {name} quantity, {quantity:,}"
     if executed > min(report.quantity, max(totals)):
         return f"it shows {executed:,} executed of {min(report.quantity, max(totals)):,} ordered"
+    if executed and amount <= 0:
+        return f"it shows {executed:,} executed for {amount:,} VND"
     if executed and abs(amount - executed * report.average_price) >= executed:
         return f"its amount {amount:,} is not {executed:,} x {report.average_price:,}"
     average = report.average_price if executed else None

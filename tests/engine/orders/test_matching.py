@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.domain.entry import Fill, IntentMoved
+from bot.domain.message import TradingDayStarted
+from bot.domain.operations import EarlierOrdersRead
 from bot.domain.order import TERMINAL_STATES, OrderState, SendState, Side
 from bot.domain.outcome import Unknown
 from bot.engine.orders.matching import belongs, contradiction, merged, parts_of
-from tests.engine.stage import START, Stage, report_of
+from tests.engine.stage import DAY, START, Stage, report_of
 
 S = OrderState
 
@@ -193,6 +195,20 @@ def test_a_row_that_is_inexact_contradicts_nothing(changes):
     intent, row = _partly_filled()
 
     assert contradiction(row, report_of(intent, **changes), {500}) is None
+
+
+def test_no_shares_are_bought_for_nothing_by_a_history_that_does_not_say_for_what():
+    """Without its amount and its average both are 0 in a row of the order history."""
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    row = replace(report_of(intent, executed=500), average_price=0, executed_amount=0)
+
+    stage.handle(EarlierOrdersRead(stage.now, (row,)))
+
+    assert stage.all(Fill) == []
+    halted = stage.engine.status().halted_symbols["HPG"]
+    assert halted == "ORD1: it shows 500 executed for 0 VND"
 
 
 @pytest.mark.parametrize("changes", [changes for changes, _ in CONTRADICTIONS])
