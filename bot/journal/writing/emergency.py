@@ -115,8 +115,7 @@ class EmergencyJournal:
         lasting = [entry for entry in entries if must_survive(entry)]
         data = f"\n{line_of(lasting)}".encode()  # the previous line may be truncated
         with self._in_turn():
-            is_new = not self.path.exists()
-            if is_new:
+            if not self.path.exists():
                 self._end = 0
                 with suppress(FileNotFoundError):
                     self._spare.rename(self.path)
@@ -131,8 +130,7 @@ class EmergencyJournal:
             finally:
                 os.close(descriptor)
             self._end += len(data)
-            if is_new:
-                _sync_folder(self.path.parent)
+            _sync_folder(self.path.parent)  # also if the first line failed before its name was safe
 
     def read(self) -> Kept:
         """Return the contents of the file; empty if there is none. Raises OSError."""

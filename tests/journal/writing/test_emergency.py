@@ -1,6 +1,7 @@
 """What is kept while the database does not answer is read again, and written once."""
 
 import json
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -259,6 +260,26 @@ def test_a_full_disk_does_not_stop_what_has_its_room(tmp_path: Path) -> None:
         before.st_blocks,
     )
     assert kept.read() == emergency.Kept((HALT, OFF), 0)
+
+
+def test_what_is_kept_has_its_name_for_good_also_after_a_line_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, named = EmergencyJournal(tmp_path), list[Path]()
+    kept.reserve()
+    monkeypatch.setattr(emergency, "_sync_folder", named.append)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", lambda _: _fail())
+        with pytest.raises(OSError, match="no such luck"):
+            kept.keep([HALT])
+
+    kept.keep([HALT])
+
+    assert named == [tmp_path]
+
+
+def _fail() -> None:
+    raise OSError("no such luck")
 
 
 def test_the_room_is_there_again_when_the_file_is_forgotten(tmp_path: Path) -> None:
