@@ -348,6 +348,9 @@ async def keep_lease(journal: Journal, lease: Lease, url: str, lose: Callable[[s
 def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
     """Say that a new journal takes the place of one that was here and is gone."""
     found = read_heads_file(state_dir, url)
+    if found.trouble:
+        what = f"the heads in {state_dir} can't be read: {found.trouble}"
+        return (f"it is new, and whether one that was here is gone is not known ({what})",)
     if not found.kept:
         return ()
     files = " and ".join(file.name for file in found.files)

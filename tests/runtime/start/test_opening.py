@@ -114,6 +114,20 @@ def test_who_begins_anew_is_told_every_file_that_names_the_lost_journal(
     assert forgotten(url, tmp_path) == ()
 
 
+@pytest.mark.parametrize("file", [FILE, OLDER])
+def test_a_new_journal_beside_heads_that_cannot_be_read_is_not_taken_for_the_first(
+    tmp_path: Path, file: str
+) -> None:
+    (tmp_path / file).mkdir()
+
+    [told] = forgotten(f"sqlite:///{tmp_path}/journal.db", tmp_path)
+
+    assert told == (
+        "it is new, and whether one that was here is gone is not known (the heads in "
+        f"{tmp_path} can't be read: Is a directory)"
+    )
+
+
 class Lock:
     """A lease's lock that is dropped once, and is another's at the first try to take it again."""
 
