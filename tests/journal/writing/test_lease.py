@@ -350,10 +350,10 @@ def test_no_time_limit_of_the_server_for_what_is_idle_ends_the_lock(own_postgres
     with one_transaction(own_postgres_url) as connection:
         if int(connection.scalar(sa.text("SHOW server_version_num")) or 0) < 140_000:
             pytest.skip("this server knows no such limit")
-        connection.execute(sa.text(f"ALTER DATABASE {name} SET idle_session_timeout = '20ms'"))
+        connection.execute(sa.text(f"ALTER DATABASE {name} SET idle_session_timeout = '200ms'"))
     lease = acquire(own_postgres_url, FIRST)
 
-    sleep(0.1)
+    sleep(0.5)
 
     with pytest.raises(LeaseHeld, match="pid 4711"):
         acquire(own_postgres_url, SECOND)
