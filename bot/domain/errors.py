@@ -8,8 +8,12 @@ DomainError
 There are twenty invariants. Each is checked next to its data, and unlike an `assert` also under
 `python -O`. A broken invariant means a bug of ours or another writer of our data: entries are
 halted until a person has looked, cancels continue, and a report that names the invariant keeps the
-state. Where the journal itself finds one broken, its contents can no longer be relied on, and the
-run ends; the next start recovers.
+state.
+
+One ends the run as well (`OF_THE_JOURNAL`): after a commit in doubt the journal ends with neither
+what was there before nor what we wrote. Repeating that commit could store it twice, and what is
+decided next would rest on entries that nobody here has seen. The halt and the alert leave first,
+the halt beside the journal; the next start, halted, goes on from journal and broker.
 """
 
 from collections.abc import Mapping
@@ -132,6 +136,9 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I20": Invariant("no two own orders can trade with each other", "bot/engine/invariants.py"),
 }
 """Source of all: `order-safety.md`, section 10."""
+
+OF_THE_JOURNAL: Final = "I17"
+"""The one after which nothing can be stored any more."""
 
 
 class InvariantBroken(Exception):

@@ -28,7 +28,7 @@ from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
 from bot.config.strategies.invoke import words_of
 from bot.domain.entry import Entry
-from bot.domain.errors import Fault, InvariantBroken
+from bot.domain.errors import OF_THE_JOURNAL, Fault, InvariantBroken
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.journal.writing.aside import begin
@@ -164,6 +164,10 @@ class FaultGuard:
         self._folder: Path | None = state_dir / "bugs"
         self._hide, self._report_s = hide, report_s
         self._reports: dict[str, str] = {}
+        self.dump: Callable[[], str] = str
+        """Returns the state that a broken invariant is reported with: the engine's, once there is
+        one.
+        """
 
     def guard(self, step: Callable[[], object]) -> Fault | None:
         """Run a step; return what it raised."""
@@ -210,7 +214,10 @@ class FaultGuard:
         """Describe an exception; the first one of its kind gets a report."""
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-        invariant = error.code if isinstance(error, InvariantBroken) else ""
+        invariant = ""
+        if isinstance(error, InvariantBroken):
+            invariant = error.code
+            self._add_state(error)
         kind = f"invariant {invariant}" if invariant else f"{type(error).__name__} at {place}"
         trace = self._hide(trace_of(error))
         if kind not in self._reports and len(self._reports) < REPORTS_MAX and self._folder:
@@ -223,9 +230,20 @@ class FaultGuard:
             kind, self._hide(words_of(error)), trace, self._reports.get(kind, ""), invariant
         )
 
+    def _add_state(self, broken: InvariantBroken) -> None:
+        """Whoever finds an invariant broken: what the engine believed then is reported with it."""
+        if not getattr(broken, "__notes__", ()):
+            try:
+                state = self.dump()
+            except Exception as error:
+                state = f"the state cannot be shown: {words_of(error)}"
+            broken.add_note(state)
+
 
 def ends_the_run(error: BaseException) -> bool:
     """Return whether the run cannot continue after `error`: journal, operator, or system."""
+    if isinstance(error, InvariantBroken):
+        return error.code == OF_THE_JOURNAL
     return not isinstance(error, Exception) or isinstance(error, JournalError | OperatorMistake)
 
 

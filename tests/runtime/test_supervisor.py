@@ -14,7 +14,7 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Note
-from bot.domain.errors import Fault
+from bot.domain.errors import Fault, InvariantBroken
 from bot.journal.errors import LeaseLost
 from bot.protocol.secret import Secret
 from bot.runtime import supervisor
@@ -214,6 +214,8 @@ def test_no_secret_of_a_message_is_kept(tmp_path: Path) -> None:
         (AssertionError(), False),
         (OSError(28, "no space"), False),
         (LeaseLost(stored=2, ours=1), True),
+        (InvariantBroken("I2", "it is to be sent again"), False),
+        (InvariantBroken("I17", "entry 9 is the last after 4 or 5"), True),
         (OperatorMistake.of("E-CFG-001", "wrong"), True),
         (KeyboardInterrupt(), True),
     ],

@@ -70,7 +70,8 @@ Ask = Callable[[Statement, Mapping[str, Plain]], Sequence[Values]]
 class Send:
     """An attempt that is about to be sent, with what is recorded beside it.
 
-    `epoch` is its sender's lease, `fingerprint` that of its order. `passes_halt`: it is a sale that
+    That it has one attempt is checked when it is made, under the guard of who makes it: a fault of
+    that kind ends no run, as it would inside a transaction. `epoch` is its sender's lease, `fingerprint` that of its order. `passes_halt`: it is a sale that
     a person has requested with the halt of the whole bot itself.
     """
 
@@ -79,12 +80,18 @@ class Send:
     fingerprint: str
     passes_halt: bool = False
 
+    def __post_init__(self) -> None:
+        """Require its one attempt."""
+        require(len(self._started) == 1, "I2", f"a send has {len(self._started)} attempts")
+
     @property
     def attempt(self) -> AttemptStarted:
         """The attempt among its entries."""
-        started = [entry for entry in self.entries if isinstance(entry, AttemptStarted)]
-        require(len(started) == 1, "I2", f"a send has {len(started)} attempts")
-        return started[0]
+        return self._started[0]
+
+    @property
+    def _started(self) -> list[AttemptStarted]:
+        return [entry for entry in self.entries if isinstance(entry, AttemptStarted)]
 
 
 @dataclass(frozen=True, slots=True)

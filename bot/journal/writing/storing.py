@@ -231,7 +231,7 @@ class Store:
         """
         if self._keeper is not None:
             is_last = False
-            with suppress(JournalError):
+            with suppress(JournalError, InvariantBroken):
                 self.change(lambda _: None)
                 is_last = True
             self._keeper.close(is_last=is_last)
@@ -334,10 +334,11 @@ class Store:
             holder = holder_in(None if pid is None else int(pid), str(host), str(since))
             raise LeaseLost(stored=int(epoch or 0), ours=self._epoch, holder=holder)
         self._is_judged = True
-        if self._doubt is not None:
-            doubt, self._doubt = self._doubt, None
+        if (doubt := self._doubt) is not None:
             found = f"entry {last} is the last after {doubt.before} or {doubt.after}"
-            require(last in {doubt.before, doubt.after}, "I17", found)
+            found += ", so the run ends, and the next one starts halted"
+            require(last in {doubt.before, doubt.after}, "I17", found)  # if not, the doubt stays
+            self._doubt = None
             if last == doubt.after:
                 self._done.extend(doubt.done)
         if left is not None and left != last:
