@@ -274,6 +274,10 @@ class Engine:
         noted = (each.noted for _, each in sorted(self._state.beliefs.items()))
         return tuple(close for close in noted if close is not None)
 
+    def dump(self) -> str:
+        """Return the state for the report of a broken invariant."""
+        return invariants.dump(self._state)
+
     def status(self) -> BotStatus:
         """Return the bot's status."""
         return status_of(self._state)

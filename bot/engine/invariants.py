@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final, ParamSpec
 
 from bot.domain.entry import IntentMoved, OrderUpdated
-from bot.domain.errors import InvariantBroken, require
+from bot.domain.errors import require
 from bot.domain.instrument import BOARD_LOT
 from bot.domain.message import (
     AccountRead,
@@ -53,9 +53,9 @@ def of_answer(state: State, event: PlaceAnswered) -> None:
     """Before an answer is processed (I4, I13). An exception here leaves its order unknown."""
     outcome, name = event.outcome, event.intent_id
     if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
-        _look(state, _require_new, state, name, outcome.result)
+        _require_new(state, name, outcome.result)
     if isinstance(outcome, Accepted):
-        _look(state, _require_echo, state, name, outcome.result)
+        _require_echo(state, name, outcome.result)
 
 
 def of_approved(state: State, strategy: StrategyState, intent: Intent) -> None:
@@ -63,7 +63,7 @@ def of_approved(state: State, strategy: StrategyState, intent: Intent) -> None:
     it back: then nobody sends it, and it is ended (`orders/sends.py`).
     """
     state.checked.held_back.append(intent.intent_id)
-    _look(state, _require_leave, state, strategy, intent)
+    _require_leave(state, strategy, intent)
     state.checked.held_back.pop()
 
 
@@ -100,16 +100,15 @@ def of_all(state: State, event: AccountRead | TimePassed) -> None:
         del state.checked.executed[key]
 
 
-def _look(state: State, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    try:
-        check(*args, **kwargs)
-    except InvariantBroken as broken:
-        broken.add_note("\n".join(islice(_dump(state), DUMPED_MAX)))
-        raise
+def dump(state: State) -> str:
+    """Return the state in at most `DUMPED_MAX` lines, what is under way first; without accounts or
+    secrets.
+    """
+    return "\n".join(islice(_dump(state), DUMPED_MAX))
 
 
 def _holds(state: State, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
-    return guarded(state, "the invariants", _look, state, check, *args, **kwargs)  # type: ignore[arg-type]
+    return guarded(state, "the invariants", check, *args, **kwargs)
 
 
 # --------------------------------------------------------------------------------- what is decided
@@ -330,7 +329,6 @@ def _require_portfolio(state: State, event: AccountRead) -> None:
 
 
 def _dump(state: State) -> Iterator[str]:
-    """Return the state as lines, what is under way first; without accounts or secrets."""
     yield f"state at {state.now.isoformat()}, day {state.trading_date}, gate {state.gate.state}"
     yield f"counts {dict(state.counts)}"
     yield f"halted {state.halted_symbols}"

@@ -239,6 +239,11 @@ class Commits:
         if lasting := [entry for entry in entries if must_survive(entry)]:
             self._begin(self._keep(lasting))
 
+    async def kept(self) -> None:
+        """Wait until all of it is kept, for no longer than its disk may take."""
+        if self._at_work:
+            await asyncio.wait(self._at_work, timeout=KEEP_S)
+
     async def catch_up(self) -> None:
         """Store what only the emergency journal has. Raises what the journal raises."""
         count = len(self.beside)

@@ -223,10 +223,10 @@ class Daemon:
     async def _settle(self, loop: asyncio.Task[None]) -> None:
         """Wait for outstanding answers and journal them.
 
-        After a failure nothing more is decided or sent, as the engine's state may not be what is
-        stored. The next start recovers.
+        After a failure no more is sent, as the engine's state may not be what is stored.
         """
-        if self._supervisor.failure is not None:
+        if (failure := self._supervisor.failure) is not None:
+            await self._loop.halt_for(failure, self._parts.environment.market.now())
             await self._parts.tasks.drain(0)
             return
         parts, is_settled = self._parts, self._supervisor.stopped.is_set()

@@ -26,6 +26,7 @@ from typing import Final
 
 from bot.clock import monotonic_s
 from bot.domain.entry import Decision, Entry, Verdict
+from bot.domain.errors import InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
@@ -178,6 +179,19 @@ class LiveLoop:
             self._storing = [(each.at, Record(each)) for each in rest]
             await self._store(rest, ())
             self._storing = []
+
+    async def halt_for(self, failure: BaseException, at: datetime) -> None:
+        """The run has ended by a failure. If that is a broken invariant, halt, tell of it, and keep
+        both beside the journal, so that the next start begins halted.
+        """
+
+        def again() -> None:
+            raise failure
+
+        if isinstance(failure, InvariantBroken) and (fault := self._guard(again)) is not None:
+            commands = self._engine.handle(FaultFound(at, "the journal", fault))
+            self._ahead([(at, each) for each in commands if isinstance(each, Record)])
+            await self._commits.kept()
 
     async def step(self) -> None:
         """Decide on what waits, and carry it out unless it may wait for the next commit."""

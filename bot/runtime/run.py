@@ -123,10 +123,9 @@ class Run:
         stack: AsyncExitStack,
         make: MakeEnvironment,
     ) -> None:
-        self._loaded, self._options = loaded, options
+        self._loaded, self._options, self._stack, self._make = loaded, options, stack, make
         self._supervisor, self._activity = Supervisor(), Activity()
         self._screen = Onlookers(loaded, screen, self._supervisor, options.hidden_by)
-        self._stack, self._make = stack, make
         self._inbox = Inbox(Activity())  # nobody uses it yet, so no clock may wait for it
         self._faults = FaultGuard(loaded.state_dir, self._screen.hiding.text)
         self._brake = Brake(loaded.state_dir)
@@ -327,8 +326,7 @@ class Run:
         self, opened: Opened, commits: Commits, broker: Broker, account: SubAccount
     ) -> Parts:
         loaded, environment, post = self._loaded, self.environment, self._inbox.post
-        settings, guard = loaded.settings, self._faults.guard
-        market, client = environment.market, broker.client
+        settings, market, client = loaded.settings, environment.market, broker.client
         health = Health(market, post, environment.elapsed_s)
         offset = (lambda: broker.offset.of_sends) if environment.has_machines_time else timedelta
         book = DayBookReader(client, account, market, offset, health, post, environment.elapsed_s)
@@ -337,8 +335,9 @@ class Run:
         clocks, speed = (market, environment.wire), environment.quota_speed
         taking = broker, clocks, post, loaded.state_dir, self._codes_asked
         time_slice = TimeSlice(environment.pace.slice_s)
-        made_of = settings, self._rulebook, strategies, guard, time_slice.is_over
+        made_of = settings, self._rulebook, strategies, self._faults.guard, time_slice.is_over
         engine = make_engine(*made_of, self._hooks.invoke)
+        self._faults.dump = engine.dump
         order_gate = self._brake.before(engine.reason_not_to_send, engine.passes_halt)
         gates = order_gate, self._brake.before(engine.reason_not_to_amend), engine.passes_halt
         shown = self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen"))
@@ -376,7 +375,7 @@ class Run:
             show=(shown, self._controls.see, self._notices.see),
             go_ahead=self._screen.ahead(self._controls.go_ahead, self._notices.ahead),
             trouble=self._trouble,
-            guard=guard,
+            guard=self._faults.guard,
             brake=self._brake,
             retry=self._retry,
             broker=broker,

@@ -371,7 +371,9 @@ def test_it_is_told_once_and_looked_at_again_after_a_resume():
 
 
 def test_the_state_is_kept_in_a_report_for_its_owner_alone(tmp_path):
-    stage = Stage(guard=FaultGuard(tmp_path).guard)
+    guard = FaultGuard(tmp_path)
+    stage = Stage(guard=guard.guard)
+    guard.dump = stage.engine.dump
     stage.working()
     state = stage.engine._state
     state.index.reserved.put(next(iter(state.orders.values())), None)

@@ -112,7 +112,7 @@ async def test_i17_after_a_commit_in_doubt_nothing_is_stored_on_what_another_wro
     close_day(db_url, at=after(9))
 
     for again in (second.decision, Story(3).decision, second.decision):
-        with pytest.raises(InvariantBroken, match="I17: .*entry 3 is the last after 1 or 2") as it:
+        with pytest.raises(InvariantBroken, match=r"I17: .*entry 3 is the last after 1 or 2") as it:
             await ours.write([again])
         assert ends_the_run(it.value)
     await ours.close()

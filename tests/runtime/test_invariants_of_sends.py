@@ -17,6 +17,7 @@ from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import PLACE_ORDER
 from bot.runtime.commits import Committed
 from bot.runtime.supervisor import FaultGuard
+from tests.engine.stage import ACCOUNT
 from tests.engine.stage import Stage as EngineStage
 from tests.staging import START, Stage, intent, scenario, set_stage
 
@@ -90,6 +91,29 @@ async def test_i18_other_bytes_than_were_signed_never_leave(stage: Stage) -> Non
         await writer.send(replace(signed, body=signed.body.replace(b"100", b"900")))
 
     assert stage.placed() == []
+
+
+def test_the_state_is_reported_wherever_an_invariant_is_found_broken(tmp_path: Path) -> None:
+    guard, engine = FaultGuard(tmp_path), EngineStage()
+    engine.working()
+    guard.dump = engine.engine.dump
+
+    fault = guard.fault_of(InvariantBroken("I1", "an attempt is not stored"))
+
+    state = "order ORD1 of L-0001 ACCEPTED (SENT) BUY 100 HPG at 27000, 0 done"
+    assert state in Path(fault.report).read_text()
+    assert state in fault.trace
+    assert ACCOUNT not in fault.trace
+
+
+def test_an_invariant_is_reported_though_the_state_cannot_be_shown(tmp_path: Path) -> None:
+    guard = FaultGuard(tmp_path)
+    guard.dump = lambda: str(1 // 0)
+
+    fault = guard.fault_of(InvariantBroken("I1", "an attempt is not stored"))
+
+    assert "the state cannot be shown: ZeroDivisionError" in fault.trace
+    assert fault.invariant == "I1"
 
 
 def test_what_breaks_in_the_background_halts_entries_and_names_its_invariant(

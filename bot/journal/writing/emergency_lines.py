@@ -18,6 +18,7 @@ from zlib import crc32
 
 from bot.domain.entry import (
     EXPLAINED,
+    FAULT_NOTE,
     FLATTEN_NOTE,
     AttemptFinished,
     AttemptStarted,
@@ -66,7 +67,7 @@ WORDS: Final[Mapping[tuple[type[Entry], str], Sequence[str]]] = {
 def must_survive(entry: Entry) -> bool:
     """Return whether an entry is kept there: of KINDS, but not a polled row, which can be read
     again, nor that an account's figures count, which are not there; of decisions only that an order
-    is to be cancelled, and of notes only those on a flatten and on breaks.
+    is to be cancelled, and of notes only those on a flatten, on breaks, and on a broken invariant.
     """
     if isinstance(entry, StateChanged) and entry.scope.startswith(tables.BASE):
         return False
@@ -74,7 +75,8 @@ def must_survive(entry: Entry) -> bool:
         return (entry.code, entry.verdict) == ("CANCEL", Verdict.PASSED)
     if isinstance(entry, Note):
         is_of_break = entry.numbers.get("alert") == "BREAK" or EXPLAINED in entry.numbers
-        return entry.kind == FLATTEN_NOTE or is_of_break
+        is_of_invariant = entry.kind == FAULT_NOTE and bool(entry.numbers.get("invariant"))
+        return entry.kind == FLATTEN_NOTE or is_of_break or is_of_invariant
     is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
     return type(entry).__name__ in KINDS and not is_poll
 

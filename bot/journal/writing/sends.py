@@ -70,9 +70,10 @@ Ask = Callable[[Statement, Mapping[str, Plain]], Sequence[Values]]
 class Send:
     """An attempt that is about to be sent, with what is recorded beside it.
 
-    That it has one attempt is checked when it is made, under the guard of who makes it: a fault of
-    that kind ends no run, as it would inside a transaction. `epoch` is its sender's lease, `fingerprint` that of its order. `passes_halt`: it is a sale that
-    a person has requested with the halt of the whole bot itself.
+    That it has one attempt is required when it is made, under the guard of its maker: inside a
+    transaction that would end the run. `epoch` is its sender's lease, `fingerprint` that of its
+    order. `passes_halt`: it is a sale that a person has requested with the halt of the whole bot
+    itself.
     """
 
     entries: tuple[Entry, ...]

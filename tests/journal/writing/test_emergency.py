@@ -12,6 +12,7 @@ import pytest
 from bot.domain.account import Break
 from bot.domain.entry import (
     EXPLAINED,
+    FAULT_NOTE,
     FLATTEN_NOTE,
     RECONCILE_NOTE,
     Entry,
@@ -143,6 +144,15 @@ def test_a_line_of_another_version_takes_what_it_lacks_and_has_too_much(tmp_path
     put(tmp_path, ["Note", without(note, "numbers", "symbol")])
 
     assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT, note), 0)
+
+
+def test_of_faults_a_broken_invariant_is_kept(tmp_path: Path) -> None:
+    fault = Note(after(2), FAULT_NOTE, "KeyError", {"invariant": "", "trace": "a\nb"})
+    broken = Note(after(3), FAULT_NOTE, "I17", {"invariant": "I17", "trace": "a\nb"})
+
+    EmergencyJournal(tmp_path).keep([fault, broken])
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((broken,), 0)
 
 
 FINISHED, STARTED = rows.row_of(Story().finished), rows.row_of(Story().started)
