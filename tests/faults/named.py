@@ -9,6 +9,9 @@ illness yet, but told of that order, from the third. Where a route is dead that 
 needs just then, the bot does without it, and says so only once something does. A fault that never
 struck was not measured, which fails as well.
 
+A quote or a depth that freezes during the day has no row: only its age shows that, so it is named
+later by design, when the limit of its own time is over (60 s for a depth, 900 s for a quote).
+
 What breaks on this machine breaks under a bot in a process of its own, whose output is read as it
 comes; there the clock runs from the moment at which it breaks.
 """
@@ -124,6 +127,7 @@ STAYING: Final[Mapping[str, Stays]] = {
     "an unknown status": _one(
         "PONDERING", "GET", f"{_BOOK}*", do="status_override", status="PONDERING"
     ),
+    "the API key is refused": _one("refuses our key", None, "*", do="status", status=401),  # type: ignore[arg-type]
     "429 to everything": _one("429|quota", None, "*", do="too_many", reset_s=120),  # type: ignore[arg-type]
     "our clock 12 s off": _one("our clock", None, "*", do="date_header", offset=12.0),  # type: ignore[arg-type]
     "our clock 25 s off": _one("our clock", None, "*", do="date_header", offset=25.0),  # type: ignore[arg-type]
