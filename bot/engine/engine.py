@@ -330,6 +330,8 @@ def _take_steps(state: State) -> None:
         guarded(state, "another look", look, state)
     if gate_now.causes and RunState.STOPPING in gate_now.causes:
         guarded(state, "the stop", operator.stop_if_settled, state)
+    if gate_now.causes and (index.held or index.pending or state.waiting_closes):
+        guarded(state, "what waits at a halt by a loss", held.end_after_loss, state)
 
 
 def _poll(state: State) -> None:

@@ -76,8 +76,8 @@ class TrackedIntent(Watched):
     unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
     row was found by its looks, and then its nonce was unused or a row contradicted it. `rows_told`:
     if its day is over, the ids of that day's other orders, as far as they are known, and of rows
-    that a person was told of. `taken_by_hand`: a person has ended it on its way, with this code and
-    reason, so it waits for no token.
+    that a person was told of. `taken_by_hand`: a person, or a halt by a loss, has ended it on its
+    way, with this code and reason, so it waits for no token.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})

@@ -221,6 +221,15 @@ def expire_held(
         give_up(state, tracked, Change(code, reason, {}))
 
 
+def end_after_loss(state: State) -> None:
+    """Give up all that waits while a loss halts the bot, as a person's halt does: a resume sends
+    nothing of before.
+    """
+    halted = state.gate.causes.get(RunState.HALTED)
+    if halted is not None and halted.by == gate.BY_LIMIT:
+        expire_held(state, at_once="halted", code="HALTED")
+
+
 def _give_up_closes(state: State, why: str, strategy: str | None) -> None:
     for one in [*state.waiting_closes.values()]:
         if strategy in {None, one.strategy}:

@@ -119,6 +119,56 @@ def test_twice_the_limit_halts_the_bot_and_cancels_sales_too():
     assert _alerts(stage)[2:] == ["LOSS_HALT"]
 
 
+def _lost(stage):
+    """Lose more than twice the limit of the day."""
+    stage.after(10).quote(25_500)
+    stage.account(total=6_000)
+    assert _alerts(stage)[-1] == "LOSS_HALT"
+
+
+@pytest.mark.parametrize("is_on_its_way", [False, True], ids=["held", "on its way"])
+def test_a_sale_that_waits_for_a_token_is_given_up_with_the_halt_by_a_loss(is_on_its_way):
+    patient = replace(PLAN, hold_2fa=timedelta(hours=3))
+    settings = EngineSettings(account_limits=LIMIT)
+    stage = Stage(patient, settings=settings, cash=10**9, sellable=5_000)
+    bought(stage)
+    stage.request(lambda s: s.sell(100, limit=27_000))
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    if is_on_its_way:
+        _lost(stage)
+    stage.answer(sale, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    if not is_on_its_way:
+        _lost(stage)
+    ended = [one for one in stage.all(Decision) if one.verdict is Verdict.EXPIRED]
+    assert [(one.code, one.numbers["reason"]) for one in ended] == [("HALTED", "halted")]
+
+    stage.token()
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked at it", "ann"))
+
+    assert stage.last(PlaceOrder).intent is sale
+
+
+def test_a_close_that_waits_is_given_up_with_the_halt_by_a_loss():
+    limits = replace(LIMIT, max_orders_per_minute=1)
+    stage = Stage(settings=EngineSettings(account_limits=limits), cash=10**9, sellable=5_000)
+    bought(stage)
+    stage.request(lambda s: s.sell(100, limit=27_000))
+    first = stage.last(PlaceOrder).intent
+    stage.accept(first, "ORD2")
+    filled = report_of(first, "ORD2", executed=100, state=OrderState.FILLED, status="MATCHED")
+    stage.after(1).book(filled)
+    stage.request(lambda s: s.close(limit=27_000, why="out"))
+    assert stage.decided() == (Verdict.SKIPPED, "EXIT_WAITS")
+
+    _lost(stage)
+    assert stage.last(Decision).why == "given up: halted (out)"
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked at it", "ann"))
+    stage.after(61).quote(27_000)
+
+    assert stage.last(PlaceOrder).intent is first
+
+
 def test_a_fill_that_loses_too_much_stops_entries_with_it():
     stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, sellable=5_000)
     bought(stage)
