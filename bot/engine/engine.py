@@ -45,7 +45,6 @@ from bot.engine import (
     invariants,
     market,
     operator,
-    requests,
     two_factor,
     wake,
 )
@@ -299,17 +298,19 @@ def _take_in(state: State, event: Event) -> None:
 def _take_steps(state: State) -> None:
     """See to all that waits, one after the other: a step may give the next one something to do."""
     index, gate_now = state.index, state.gate
+    waiting = index.held or index.pending or state.waiting_closes
     looks = (
         (state.reconciling.look_again_at, breaks.look_again),
         (state.reconciling.settled_at, accounts.look_at_settled),
         (health.reads_due(state), health.tell_reads),
         (state.now if state.checked.held_back else None, sends.end_held_back),
+        (state.now if waiting else None, held.end_after_loss),
     )
     due_looks = [look for at, look in looks if at is not None and at <= state.now]
     if index.held or gate_now.question or gate_now.ending:
         guarded(state, "orders that wait", held.advance, state)
     if state.waiting_closes:
-        guarded(state, "closes that wait", requests.go_on_closing, state)
+        guarded(state, "closes that wait", held.go_on_closing, state)
     if gate_now.flattening:
         guarded(state, "the flatten", flatten.advance, state)
     if index.expiries:
@@ -330,8 +331,6 @@ def _take_steps(state: State) -> None:
         guarded(state, "another look", look, state)
     if gate_now.causes and RunState.STOPPING in gate_now.causes:
         guarded(state, "the stop", operator.stop_if_settled, state)
-    if gate_now.causes and (index.held or index.pending or state.waiting_closes):
-        guarded(state, "what waits at a halt by a loss", held.end_after_loss, state)
 
 
 def _poll(state: State) -> None:

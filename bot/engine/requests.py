@@ -29,7 +29,6 @@ from bot.engine.risk.accounts import (
     NEVER,
     Means,
     day_result,
-    means_of,
     pause_after_loss,
 )
 from bot.engine.risk.checks import judge
@@ -56,7 +55,7 @@ def consider(
         name = strategy.plan.name
         orders = state.working_orders(name, symbol)
         is_any = bool(orders) | cancel_requests.request_pending(state, name, symbol, why)
-        waiting = state.waiting_closes.pop((name, symbol), None)
+        has_waited = give_up_close(state, strategy, symbol, f"its strategy cancels: {why}")
         for order in orders:
             if cancel_requests.is_in_doubt(state, order):
                 doubt = f"{order.row.order_id} may be somebody else's ({why})"
@@ -64,7 +63,7 @@ def consider(
             else:
                 cancel_requests.request(state, order, why)
         is_taken_back = two_factor.take_back(state, name, symbol, None, why)
-        if not is_any and waiting is None and not is_taken_back:
+        if not (is_any or has_waited or is_taken_back):
             note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)
     else:
         _consider_order(state, strategy, symbol, request, means, why)
@@ -75,7 +74,8 @@ def _consider_order(
 ) -> None:
     state.counts["signals"] += 1
     if request.kind is not RequestKind.CLOSE:
-        state.waiting_closes.pop((strategy.plan.name, symbol), None)
+        text = f"its strategy wants to {request.kind} instead: {why}"
+        give_up_close(state, strategy, symbol, text)
     side = SIDES[request.kind]
     two_factor.take_back(state, strategy.plan.name, symbol, side, why)
     numbers: Numbers
@@ -102,8 +102,8 @@ def _consider_order(
         due := sizing.sales_open_at(state, strategy.plan.account)
     ):
         sizing.keep_waiting(state, strategy, symbol, request, why, due)
-        text = f"sales of this account go out again at {clock_of(due)}; it waits until then ({why})"
-        note_skip(state, strategy, symbol, "EXIT_WAITS", text)
+        text = f"sales of this account go out again at {clock_of(due)}; it waits until then"
+        note_skip(state, strategy, symbol, "EXIT_WAITS", f"{text}, a restart forgets it ({why})")
         return
     else:
         order = request_of(state, strategy, symbol, request, means, why)
@@ -128,22 +128,13 @@ def _consider_order(
     )
 
 
-def go_on_closing(state: State) -> None:
-    """Process the waiting closes that are due, as if their strategies requested them now."""
-    for one in sizing.due_closes(state):
-        strategy, symbol, request = state.strategies[one.strategy], one.symbol, one.request
-        due = sizing.sales_open_at(state, strategy.plan.account)
-        if due is not None and state.now - one.since < sizing.CLOSE_WAITS_MAX:
-            sizing.keep_waiting(state, strategy, symbol, request, one.why, due)
-            continue
-        del state.waiting_closes[one.strategy, symbol]
-        if due is None:
-            means = means_of(state, strategy, symbol)
-            consider(state, strategy, symbol, request, means, why=one.why)
-        else:
-            minutes = round(sizing.CLOSE_WAITS_MAX.total_seconds() / 60)
-            text = f"given up: it had no turn within {minutes} minutes ({one.why})"
-            note_skip(state, strategy, symbol, "EXIT_WAITS", text)
+def give_up_close(state: State, strategy: StrategyState, symbol: str, why: str) -> bool:
+    """Journal that a close waits no longer for its turn; return whether there was one."""
+    waiting = state.waiting_closes.pop((strategy.plan.name, symbol), None)
+    if waiting is not None:
+        text = f"given up: {why} ({waiting.why})"
+        note_skip(state, strategy, symbol, "EXIT_WAITS", text)
+    return waiting is not None
 
 
 def note_skip(

@@ -233,9 +233,24 @@ def end_after_loss(state: State) -> None:
 def _give_up_closes(state: State, why: str, strategy: str | None) -> None:
     for one in [*state.waiting_closes.values()]:
         if strategy in {None, one.strategy}:
-            del state.waiting_closes[one.strategy, one.symbol]
-            text, owner = f"given up: {why} ({one.why})", state.strategies[one.strategy]
-            requests.note_skip(state, owner, one.symbol, "EXIT_WAITS", text)
+            requests.give_up_close(state, state.strategies[one.strategy], one.symbol, why)
+
+
+def go_on_closing(state: State) -> None:
+    """Process the waiting closes that are due, as if their strategies requested them now."""
+    for one in sizing.due_closes(state):
+        strategy, symbol, request = state.strategies[one.strategy], one.symbol, one.request
+        due = sizing.sales_open_at(state, strategy.plan.account)
+        if due is None:
+            del state.waiting_closes[one.strategy, symbol]
+            means = means_of(state, strategy, symbol)
+            requests.consider(state, strategy, symbol, request, means, why=one.why)
+        elif state.now - one.since < sizing.CLOSE_WAITS_MAX:
+            sizing.keep_waiting(state, strategy, symbol, request, one.why, due)
+        else:
+            minutes = round(sizing.CLOSE_WAITS_MAX.total_seconds() / 60)
+            text = f"it had no turn within {minutes} minutes"
+            requests.give_up_close(state, strategy, symbol, text)
 
 
 def take_back(state: State, ask: CancelAsked, only: TrackedIntent | None = None) -> None:

@@ -369,6 +369,8 @@ def test_a_close_beyond_the_rate_waits_and_is_sized_and_checked_anew_at_its_turn
 
     stage.request(_close)
     assert stage.decided() == (Verdict.SKIPPED, "EXIT_WAITS")
+    waits = "sales of this account go out again at 09:30:01; it waits until then"
+    assert stage.last(Decision).why == f"{waits}, a restart forgets it (out)"
     assert stage.engine.next_due() == stage.now.replace(second=1)
     stage.request(_close)
     assert len(stage.all(PlaceOrder)) == 1
@@ -393,15 +395,32 @@ def test_a_sale_of_its_own_size_beyond_the_rate_is_refused_with_the_numbers():
     assert decision.numbers == numbers
 
 
-def test_what_a_strategy_asks_for_next_takes_the_place_of_a_close_that_waits():
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (lambda s: s.cancel(why="no more"), "its strategy cancels: no more"),
+        (
+            lambda s: s.sell(100, limit=27_500, why="a part"),
+            "its strategy wants to sell instead: a part",
+        ),
+        (
+            lambda s: s.buy(100, limit=26_500, why="up again"),
+            "its strategy wants to buy instead: up again",
+        ),
+    ],
+    ids=["cancel", "sell", "buy"],
+)
+def test_what_a_strategy_asks_for_next_takes_the_place_of_a_close_that_waits(ask, why):
     stage = _holding(max_orders_per_minute=1, max_order_quantity=400)
     stage.request(_close)
     _fill(stage)
     stage.request(_close)
     assert stage.decided() == (Verdict.SKIPPED, "EXIT_WAITS")
 
-    stage.request(lambda s: s.cancel())
+    stage.request(ask)
 
+    told = [one.why for one in stage.all(Decision) if one.code == "EXIT_WAITS"]
+    assert told[1:] == [f"given up: {why} (out)"]
     assert stage.pass_time(70) == []
 
 
