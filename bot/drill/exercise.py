@@ -18,6 +18,10 @@ SYMBOL: Final = "SYMBOL"
 """In a fault's path: stands for the symbol that the drill's own strategy trades."""
 
 
+class OutOfTime(Exception):
+    """The time of the whole drill is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exercise:
     """One fault, and the conditions to pass. Durations are seconds.

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from time import sleep
@@ -21,7 +22,7 @@ from typing import Any, Final
 from bot.clock import monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.drill.broker import SCENARIO, STATE
-from bot.drill.exercise import HALT, KILLS, Row
+from bot.drill.exercise import HALT, KILLS, OutOfTime, Row
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.drill.project import Project
 from bot.drill.story import HALT as ASK_HALT
@@ -29,6 +30,10 @@ from bot.drill.story import REST
 from bot.runtime.control.socket import NoBotRunning, ask
 
 KILLS_COUNT: Final = 20
+BROKEN: Final = {
+    KILLS: "the bot is killed (SIGKILL) {kills} times at random moments",
+    HALT: "bot halt with open orders, then a kill",
+}
 SPEED: Final = 20
 PER_MINUTE_MAX: Final = 6_000
 BEAT_S: Final = 2
@@ -39,6 +44,8 @@ LIFE_S: Final = 1.5
 """The longest it lives: from the start if not waited for, or from when it trades."""
 KILLS_S_MAX: Final = 120.0
 """How long the kills may take in all, so that a drill ends within five minutes."""
+AFTER_KILLS_S: Final = 60.0
+"""What is left of the drill's time for the settling after the kills, and for the halt."""
 READY_S_MAX: Final = 30.0
 QUIET_S_MAX: Final = 40.0
 STOP_S_MAX: Final = 20.0
@@ -62,12 +69,15 @@ class Stuck(Exception):
 
 @dataclass
 class Process:
-    """The bot's current process, and the broker beside it."""
+    """The bot's current process, and the broker beside it. No wait goes on after `ends`, when the
+    drill's time is over.
+    """
 
     project: Project
     folder: Path
     environment: Mapping[str, str]
     given: Mapping[str, Any]
+    ends: float
     bot: subprocess.Popen[str] | None = None
     ready_s: list[float] = field(default_factory=list)
 
@@ -90,7 +100,7 @@ class Process:
         )
 
     def start_up(self, state: str = "RUNNING") -> None:
-        """Start the bot and wait until it reaches a state. Raises Stuck."""
+        """Start the bot and wait until it reaches a state. Raises Stuck, and OutOfTime."""
         started = monotonic_s()
         self.start()
         self.until(lambda it: it["state"] == state, READY_S_MAX, f"to be {state}")
@@ -104,12 +114,17 @@ class Process:
             self.bot = None
 
     def stop(self) -> str:
-        """Stop the bot in good order; return error output that it should not have made."""
+        """Stop the bot in good order; return error output that it should not have made. Raises
+        OutOfTime.
+        """
         assert self.bot is not None
         self.bot.send_signal(signal.SIGTERM)
         try:
-            _, said = self.bot.communicate(timeout=STOP_S_MAX)
+            left_s = max(self.ends - monotonic_s(), 0)
+            _, said = self.bot.communicate(timeout=min(STOP_S_MAX, left_s))
         except subprocess.TimeoutExpired:
+            if monotonic_s() >= self.ends:
+                raise OutOfTime from None
             return f"the bot did not stop within {STOP_S_MAX:g} s"
         code, self.bot = self.bot.returncode, None
         return "" if code == 0 else f"the bot stopped with exit code {code}: {said.strip()}"
@@ -132,8 +147,8 @@ class Process:
     def until(
         self, is_so: Callable[[Mapping[str, Any]], object], seconds: float, what: str
     ) -> None:
-        """Poll the status until the condition holds. Raises Stuck."""
-        give_up, found = monotonic_s() + seconds, self.status()
+        """Poll the status until the condition holds. Raises Stuck, and OutOfTime."""
+        give_up, found = min(monotonic_s() + seconds, self.ends), self.status()
         while monotonic_s() < give_up:
             found = self.status()
             if found and is_so(found):
@@ -142,10 +157,12 @@ class Process:
                 _, said = self.bot.communicate()
                 raise Stuck(f"the bot ended while it was waited for {what}: {said.strip()}")
             sleep(LOOK_S)
+        if monotonic_s() >= self.ends:
+            raise OutOfTime
         raise Stuck(f"waited {seconds:g} s for the bot {what}; it is {found.get('state')}")
 
     def come_to_rest(self) -> None:
-        """Stop new orders, cancel all, wait until none is open. Raises Stuck."""
+        """Stop new orders, cancel all, wait until none is open. Raises Stuck, and OutOfTime."""
         self.ask(REST)
 
         def is_quiet(found: Mapping[str, Any]) -> bool:
@@ -161,7 +178,7 @@ class Process:
 
 
 @contextmanager
-def beside_a_broker(project: Project, folder: Path) -> Iterator[Process]:
+def beside_a_broker(project: Project, folder: Path, ends: float) -> Iterator[Process]:
     """Yield a bot that is not started yet, beside a running broker; both end with the context."""
     script = project.scenario(WEATHER, speed=SPEED)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -188,7 +205,7 @@ def beside_a_broker(project: Project, folder: Path) -> Iterator[Process]:
             beat_s=BEAT_S,
             BOT_BROKER__REQUESTS_PER_MINUTE=str(min(quota, PER_MINUTE_MAX)),
         )
-        process = Process(project, folder, laid, given)
+        process = Process(project, folder, laid, given, ends)
         try:
             yield process
         finally:
@@ -198,17 +215,22 @@ def beside_a_broker(project: Project, folder: Path) -> Iterator[Process]:
         broker.communicate()
 
 
-def kill_often(project: Project, folder: Path, progress: Progress, kills: int = KILLS_COUNT) -> Row:
-    """Kill the bot again and again; nothing may be lost, doubled or miscounted."""
+def kill_often(
+    project: Project, folder: Path, progress: Progress, ends: float = inf, kills: int = KILLS_COUNT
+) -> Row:
+    """Kill the bot again and again; nothing may be lost, doubled or miscounted. Raises OutOfTime
+    at `ends`, by the monotonic clock.
+    """
     started, dice = monotonic_s(), Random(f"kills {project.seed}")
-    broken = f"the bot is killed (SIGKILL) {kills} times at random moments"
     problems: list[str] = []
-    with beside_a_broker(project, folder) as process:
+    enough = min(started + KILLS_S_MAX, ends - AFTER_KILLS_S)
+    with beside_a_broker(project, folder, ends) as process:
         try:
             for number in range(1, kills + 1):
-                if monotonic_s() - started > KILLS_S_MAX:
-                    done = f"{number - 1} of {kills} kills took {KILLS_S_MAX:g} s"
-                    problems.append(f"{done}, and no more were made: the bot starts too slowly")
+                if monotonic_s() > enough:
+                    done = f"{number - 1} of {kills} kills took {max(enough - started, 0):.0f} s"
+                    why = "the bot starts too slowly, or the machine is too busy"
+                    problems.append(f"{done}, and no more were made: {why}")
                     break
                 if dice.random() < EARLY:
                     process.start()
@@ -230,13 +252,21 @@ def kill_often(project: Project, folder: Path, progress: Progress, kills: int = 
         problems.append("nothing was ordered")
     shown = f"{orders} orders at the broker; ready again after"
     span = f"{ready[len(ready) // 2]:.1f} s, at most {ready[-1]:.1f} s" if ready else "never"
-    return Row(KILLS, broken, f"{shown} {span}", problems, monotonic_s() - started)
+    return Row(
+        KILLS,
+        BROKEN[KILLS].format(kills=kills),
+        f"{shown} {span}",
+        problems,
+        monotonic_s() - started,
+    )
 
 
-def halt_once(project: Project, folder: Path, progress: Progress) -> Row:
-    """Halt a bot with open orders: none may be left or sent, and a restart must keep the halt."""
+def halt_once(project: Project, folder: Path, progress: Progress, ends: float = inf) -> Row:
+    """Halt a bot with open orders: none may be left or sent, and a restart must keep the halt.
+    Raises OutOfTime at `ends`, by the monotonic clock.
+    """
     started, problems, did = monotonic_s(), list[str](), list[str]()
-    with beside_a_broker(project, folder) as process:
+    with beside_a_broker(project, folder, ends) as process:
         try:
             progress("waiting for open orders")
             process.start_up()
@@ -263,8 +293,7 @@ def halt_once(project: Project, folder: Path, progress: Progress) -> Row:
             problems.append(str(error))
         process.kill()
         problems += faults_in(process.outcome)
-    broken = "bot halt with open orders, then a kill"
-    return Row(HALT, broken, "; ".join(did), problems, monotonic_s() - started)
+    return Row(HALT, BROKEN[HALT], "; ".join(did), problems, monotonic_s() - started)
 
 
 def _posts(process: Process) -> int:

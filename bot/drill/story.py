@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Final
 
-from bot.clock import performance_s
+from bot.clock import monotonic_s, performance_s
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.drill.environment import LOCK, Act, Asked, DrillEnvironment
-from bot.drill.exercise import SYMBOL, Exercise, Row
+from bot.drill.exercise import SYMBOL, Exercise, OutOfTime, Row
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.drill.project import Project
 from bot.runtime.run import run_bot
@@ -109,19 +110,21 @@ class Told:
         return found
 
 
-async def drill(project: Project, exercise: Exercise, story: Path) -> Row:
-    """Play the story of one fault and judge it. Raises Interrupted."""
+async def drill(project: Project, exercise: Exercise, story: Path, ends: float = inf) -> Row:
+    """Play the story of one fault and judge it. Raises Interrupted, and OutOfTime at `ends`, by
+    the monotonic clock.
+    """
     started, did = performance_s(), "nothing that can be judged"
     problems: Sequence[str]
     try:
-        problems, did = judge(await tell(project, exercise, story))
+        problems, did = judge(await tell(project, exercise, story, ends))
     except Stuck as stuck:
         problems = [str(stuck)]
     return Row(exercise.name, exercise.broken, did, problems, performance_s() - started)
 
 
-async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
-    """Run the bot through one fault. Raises Interrupted, and Stuck."""
+async def tell(project: Project, exercise: Exercise, story: Path, ends: float = inf) -> Told:
+    """Run the bot through one fault. Raises Interrupted, Stuck, and OutOfTime."""
     script = project.scenario(exercise.rules(project.traded))
     loaded: Loaded = project.load(project.lay(story, script, beat_s=BEAT_S))
     if exercise.stays:
@@ -137,7 +140,8 @@ async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
 
     code = CODE_AFTER if exercise.answers_code else None
     options = RunOptions(run_for=ENDS, answer_otp_after=code)
-    bound = asyncio.timeout(STORY_S_MAX)
+    left_s = ends - monotonic_s()
+    bound = asyncio.timeout(min(STORY_S_MAX, left_s))
     try:
         async with bound:
             end = await run_bot(loaded, options, kept, make=make)
@@ -147,6 +151,8 @@ async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
     except TimeoutError:
         if not bound.expired():
             raise
+        if left_s < STORY_S_MAX:
+            raise OutOfTime from None
         last = kept.troubles[-1] if kept.troubles else "the bot complained of nothing"
         raise Stuck(f"it was not over after {STORY_S_MAX:g} s: {last}") from None
     if end.reason in {CTRL_C, "SIGTERM", "SIGHUP"}:

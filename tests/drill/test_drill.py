@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from bot.clock import monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.shipped import shipped
 from bot.drill import story
-from bot.drill.exercise import Exercise, exercises
+from bot.drill.exercise import Exercise, exercises, names
 from bot.drill.project import Project, project_of
+from bot.drill.run import DRILL_S_MAX, run
 from bot.drill.story import Kept, Told, judge, tell
 from bot.runtime.health.process_log import log_file
 
@@ -192,6 +194,25 @@ async def test_a_story_that_stands_still_ends_and_fails_with_what_the_bot_said(
 
     said = "it was not over after 0.1 s: the journal cannot be written: no space left"
     assert row.problems == [said]
+
+
+def test_a_drill_ends_with_a_table_in_which_what_was_not_played_fails(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stand(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(story, "run_bot", stand)
+    started = monotonic_s()
+
+    rows = list(run(project, (), lambda _: None, started - DRILL_S_MAX + 1))
+
+    assert monotonic_s() - started < 10
+    assert [row.name for row in rows] == names()
+    over = "the 270 s of the drill are over; play it alone"
+    told = [problem for row in rows for problem in row.problems]
+    assert told == [f"broken off: {over}", *[f"not played: {over}"] * (len(rows) - 1)]
+    assert all(row.broken and not row.is_passed for row in rows)
 
 
 async def test_a_mistake_that_ends_a_story_is_not_told_as_one_of_the_users_bot(

@@ -44,7 +44,8 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
 
     Your configuration and strategies run against the sandbox, with a temporary journal and a drill
     strategy that always has orders out. At the end the journal is compared with the broker's own
-    ledger. Takes two to three minutes. Exit code 12 when a promise was broken.
+    ledger. Takes two to three minutes, five at most: what was not played by then fails. Exit code
+    12 when a promise was broken.
     """
     # The daemon, the sandbox and their data: slow to import, and help pages do not need them.
     from bot.drill.exercise import names
@@ -68,7 +69,7 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
             f"strategies: {theirs} · and {TRADER}, the drill's own, whose orders it breaks",
         )
         try:
-            for row in run(project, only, progress.show):
+            for row in run(project, only, progress.show, started):
                 rows.append(row)
                 progress.wipe()
                 _print_row(invocation, row, f"bot drill --only {row.name} --seed {seed}")
