@@ -34,7 +34,9 @@ _NO_ORDER: Final = frozenset(
         SendState.EOD_ABSENT,
     }
 )
-"""States of an intent without an order, as far as is known; one of them may have been sent."""
+"""States of an intent without an order that works, as far as is known; one of them may have been
+sent. One that was refused may have a row of its own, which says nothing of another copy.
+"""
 STALE_MAX: Final = 100
 """How many outdated instants a heap may hold beyond the number of valid ones."""
 
@@ -324,10 +326,9 @@ class Index:
         self.intent_polls.put(tracked, poll.due if poll else None)
         if moved == "poll":
             return
-        is_dead = tracked.state in _NO_ORDER and not tracked.order_id
-        self.not_placed.put(tracked, look_of(intent) if is_dead else None)
         if moved == "order_id":
             return
+        self.not_placed.put(tracked, look_of(intent) if tracked.state in _NO_ORDER else None)
         is_pending = tracked.reserves_in_full
         self.pending.put(tracked, is_pending or None)
         self.pending_in.put(tracked, intent.symbol if is_pending else None)

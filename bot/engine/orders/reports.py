@@ -319,10 +319,10 @@ def _is_newer(known: TrackedOrder, ours: TrackedOrder) -> bool:
 
 def _ghost_in(state: State, row: OrderReport) -> TrackedIntent | None:
     """Return which order of ours a row may be that nobody owns: a dead one, or else the twin of a
-    living one, which is also likelier than one of which no byte has left.
+    living one, which is also likelier than one of which no byte has left, or one of another time.
     """
     dead = max(_dead_like(state, row), key=partial(_likeness, state, row), default=None)
-    if dead is None or dead.state is SendState.NOT_SENT:
+    if dead is None or dead.state is SendState.NOT_SENT or not is_in_time(state, dead, row):
         return _twin_of(state, row) or dead
     return dead
 

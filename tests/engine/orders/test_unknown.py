@@ -679,16 +679,54 @@ def test_a_row_like_an_order_that_was_certainly_not_sent_halts_the_symbol():
     assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
 
-def test_a_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_somebody_elses():
+def _refused_with_a_row(stage, order_id):
+    intent = stage.buy()
+    stage.send(intent)
+    result = result_of(intent, order_id, state=OrderState.REJECTED, status="REJECTED")
+    stage.answer(intent, Refused("-900017", "price", 200, result=result))
+    return intent, report_of(intent, order_id, state=OrderState.REJECTED, status="REJECTED")
+
+
+def test_a_second_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_a_ghost():
+    """A copy of it may have been accepted: nobody would know of an order that works."""
+    stage = Stage()
+    intent, own = _refused_with_a_row(stage, "ORD6")
+
+    stage.after(1).book(own)
+    assert stage.engine.status().halted_symbols == {}
+    stage.after(1).book(own, report_of(intent, "ORD7"))
+    stage.after(1).book(own, report_of(intent, "ORD7"))
+
+    assert _told(stage) == ["GHOST_ORDER", "SYMBOL_HALTED"]
+    why = "ORD7 looks like L-0001, which was REFUSED"
+    assert stage.engine.status().halted_symbols == {"HPG": why}
+    assert stage.entries_of_order("ORD7").note == "looks like L-0001"
+    assert [row.order_id for row in stage.engine.status().open_orders] == ["ORD7"]
+
+
+def test_a_copy_whose_row_came_before_the_refusal_is_a_ghost_with_the_next_list():
     stage = Stage()
     intent = stage.buy()
     stage.send(intent)
-    result = result_of(intent, state=OrderState.REJECTED, status="REJECTED")
-    stage.answer(intent, Refused("-900017", "price", 200, result=result))
+    result = result_of(intent, "ORD6", state=OrderState.REJECTED, status="REJECTED")
+    stage.after(1).book(report_of(intent, "ORD7"))
+    assert _told(stage) == []
 
+    stage.after(1).answer(intent, Refused("-900017", "price", 200, result=result))
     stage.after(1).book(report_of(intent, "ORD7"))
 
-    assert stage.engine.status().halted_symbols == {}
+    assert _told(stage) == ["GHOST_ORDER", "SYMBOL_HALTED"]
+
+
+def test_an_equal_order_that_was_there_before_one_that_was_refused_is_no_ghost():
+    stage = Stage()
+    by_hand = report_of(stage.buy(), "ORD3")
+    stage.book(by_hand)
+
+    _, own = _refused_with_a_row(stage, "ORD6")
+    stage.after(1).book(by_hand, own)
+
+    assert (_told(stage), stage.engine.status().halted_symbols) == ([], {})
 
 
 # ---------------------------------------------------------------------------- what people are told
@@ -1077,6 +1115,24 @@ def test_a_twin_is_likelier_than_an_order_of_which_no_byte_has_left():
     assert "looks like L-0002" in stage.engine.status().halted_symbols["HPG"]
 
 
+def test_a_twin_is_likelier_than_an_order_that_was_refused_at_another_time():
+    stage = Stage()
+    _, own = _refused_with_a_row(stage, "ORD6")
+    stage.after(200).quote()
+    intent = stage.buy()
+    assert intent.intent_id == "L-0002"
+    stage.send(intent)
+    stage.answer(intent, Unknown("no answer came"))
+    found = report_of(intent, "ORD7")
+    stage.after(1).book(own, found)
+
+    copy = replace(report_of(intent, "ORD8"), placed_at=stage.now)
+    stage.after(10).book(own, found, copy)
+
+    assert _told(stage) == ["TWIN_ORDER", "SYMBOL_HALTED"]
+    assert "looks like L-0002" in stage.engine.status().halted_symbols["HPG"]
+
+
 def test_a_row_like_an_order_whose_own_id_no_row_has_shown_is_told_of_and_halts_its_symbol():
     """A broker may answer with an id that its day order book does not use."""
     stage = Stage()
@@ -1164,6 +1220,21 @@ def test_a_restart_knows_enough_to_see_a_ghost(state):
     stage.book(report_of(intent, "ORD1"))
     assert stage.engine.status().halted_symbols == {}
     stage.book(report_of(intent, "ORD1"), report_of(intent, "ORD9"))
+
+    assert "ORD9 looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
+
+
+def test_a_restart_knows_enough_to_see_a_ghost_of_what_was_refused_with_a_row():
+    first = Stage()
+    intent, own = _refused_with_a_row(first, "ORD6")
+    attempt = attempt_of(intent, START, "ORD1")
+    stored = StoredIntent(intent, SendState.REFUSED, "ORD6", attempt)
+    rows = (first.entries_of_order("ORD6"),)
+
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=rows))
+    stage.book(own, report_of(intent, "ORD1"))
+    assert stage.engine.status().halted_symbols == {}
+    stage.book(own, report_of(intent, "ORD9"))
 
     assert "ORD9 looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
