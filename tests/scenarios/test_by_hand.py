@@ -243,6 +243,32 @@ async def test_an_order_is_found_by_the_id_that_an_amendment_gave_it(tmp_path: P
     assert found == ["L-0001"]
 
 
+@pytest.mark.parametrize("later_s", [2, 60])
+async def test_an_order_that_was_amended_twice_is_found_by_each_of_its_ids(
+    tmp_path: Path, later_s: int
+) -> None:
+    """The one in the middle as well, soon replaced or long in the day order book."""
+    config = write_project(
+        tmp_path,
+        scenario={**QUIET, "switches": {"modify_id": "new"}},
+        strategies=[RESTING],
+        risk={"allow_amend": True},
+    )
+    first, second = _modify(limit=26_500), _modify(limit=26_600)
+    asks = Ask(timedelta(seconds=15), first), Ask(timedelta(seconds=15 + later_s), second)
+    told = await tell_by_hand(config, *asks, minutes=2.5)
+    assert _verbs(told) == ["POST", "PUT", "PUT"]
+    journal = f"sqlite:///{told.story.loaded.state_dir / 'journal.db'}"
+
+    with JournalReader(journal) as reader:
+        ids = [f"ORD10000001{suffix}" for suffix in ("", "-1", "-2")]
+        found = [reader.order(order_id).local_id for order_id in ids]
+        with pytest.raises(UnknownOrder):
+            reader.order("ORD10000001-3")
+
+    assert found == ["L-0001"] * 3
+
+
 async def test_an_order_that_has_no_answer_yet_is_named_as_being_sent(tmp_path: Path) -> None:
     late = {"match": {"verb": "POST", "path": "*/orders"}, "action": {"do": "delay", "seconds": 3}}
     config = write_project(tmp_path, scenario={**QUIET, "faults": [late]}, strategies=[RESTING])
