@@ -52,6 +52,7 @@ class News(StrEnum):
     ONE_ROW = "the day order book has one row that fits"
     TWO_ROWS = "the day order book has two rows that fit"
     SAID_ABSENT = "a person who has looked says that there is none"
+    SAID_OVERDUE = "a person who has looked says that there is none, the horizon is over"
     SAID_ROW = "a person who has looked names the row"
     RESTART = "crash and restart"
     DAY_END = "the day ends"
@@ -139,6 +140,10 @@ class Rehearsal:
         ask = VerdictAsked(self.stage.now, self.intent.intent_id, order_id, "operator", "I looked")
         self.stage.handle(ask)
 
+    def say_late(self) -> None:
+        self._let_the_horizon_pass()
+        self.say(None)
+
     def token(self) -> None:
         self.stage.quote()
         self.stage.token()
@@ -147,8 +152,11 @@ class Rehearsal:
         ids = ("ORD7", "ORD8")[:rows]
         self.stage.after(1).book(*(report_of(self.intent, order_id) for order_id in ids))
 
-    def read_late(self) -> None:
+    def _let_the_horizon_pass(self) -> None:
         self.stage.after((self.settings.horizon + timedelta(seconds=1)).total_seconds())
+
+    def read_late(self) -> None:
+        self._let_the_horizon_pass()
         for _ in range(self.settings.absent_reads):
             self.read(0)
 
@@ -171,6 +179,7 @@ _TOLD: Final[Mapping[News, Callable[[Rehearsal], object]]] = {
     News.BYTES_LEAVE: Rehearsal.leave,
     News.GATE_CLOSED: Rehearsal.close_gate,
     News.SAID_ABSENT: lambda one: one.say(None),
+    News.SAID_OVERDUE: Rehearsal.say_late,
     News.SAID_ROW: lambda one: one.say("ORD7"),
     News.TOKEN: Rehearsal.token,
     News.TOKEN_TOO_LATE: lambda one: one.stage.pass_time(600),
@@ -192,7 +201,7 @@ HEARD: Final[Mapping[SendState, set[News]]] = {
     SendState.SENDING: {*ANSWERS, News.RESTART},
     SendState.HELD: _HELD,
     SendState.UNKNOWN: _ASKED,
-    SendState.FRESH: _ASKED,
+    SendState.FRESH: {*_ASKED, News.SAID_OVERDUE},
     SendState.REACHED: _ASKED,
     SendState.AMBIGUOUS: _ASKED,
 }

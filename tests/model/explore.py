@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.order import SendState
+from bot.domain.order import UNRESOLVED_SENDS, SendState
 from bot.engine.settings import UnknownPolicy
 from tests.model.client import News
 from tests.model.world import (
@@ -62,8 +62,14 @@ SPLIT_LAG = replace(LAG, sound_nonces=False)
 NO_TIMESTAMPS = replace(SOUND, timestamps=False)
 NO_TIMESTAMPS_LAG = replace(LAG, timestamps=False)
 SHORT_OF_SKEW = replace(HORIZON, name="horizon for a clock 5 s off", horizon=timedelta(seconds=100))
+SHORT_OF_20_S = replace(
+    HORIZON, name="horizon for a clock 15 s off", horizon=timedelta(seconds=105)
+)
 QUOTA = replace(SOUND, quota_spares_copies=False)
-HASTY = replace(SOUND, person_is_right=False)
+AGE = replace(SOUND, age_spares_copies=False)
+HASTY = replace(SOUND, hasty_about=UNRESOLVED_SENDS)
+OVERDUE = frozenset({SendState.FRESH})
+HASTY_IF_OVERDUE = replace(SOUND, hasty_about=OVERDUE)
 
 SAFE: Final = (
     (HORIZON, LAG),
@@ -71,12 +77,14 @@ SAFE: Final = (
     (FENCE_AND_HORIZON, SOUND),
     (FENCE_AND_HORIZON, SPLIT_LAG),
     (FENCE_OR_HORIZON, LAG),
+    (FENCE_AND_HORIZON, HASTY_IF_OVERDUE),
 )
 BAD: Final = (
     (AGAIN_AT_ONCE, LAG),
     (ABSENT_5_TIMES, LAG),
     (HORIZON, SOUND),
     (SHORT_OF_SKEW, LAG),
+    (SHORT_OF_20_S, LAG),
     (NO_WINDOW, SOUND),
     (FENCE, SPLIT_LAG),
     (FENCE, NO_TIMESTAMPS),
@@ -84,10 +92,13 @@ BAD: Final = (
     (FENCE_AND_HORIZON, NO_TIMESTAMPS_LAG),
     (FENCE_OR_HORIZON, SOUND),
     (FENCE_AND_HORIZON, QUOTA),
+    (FENCE_AND_HORIZON, AGE),
     (FENCE, HASTY),
+    (FENCE_AND_HORIZON, replace(SPLIT_LAG, hasty_about=OVERDUE)),
 )
-"""The last two: a proxy's copy that the quota refuses says nothing about the other one; a person
-who says that there is no order, and is wrong, is believed.
+"""The last four: a proxy's copy that the quota refuses, or that comes too late by a clock that is
+far behind, says nothing about the other one; a person who says that there is no order, and is
+wrong, is believed, also of one that never arrived by its nonce, where the nonces lie.
 """
 
 
@@ -148,8 +159,11 @@ def in_words(policy: Policy, holds: Assumptions) -> str:
         "lag <= 60 s" if holds.bounded_lag else "lag unbounded",
     )
     quota = () if holds.quota_spares_copies else ("quota refuses one copy",)
-    person = () if holds.person_is_right else ("a hasty person",)
-    return " | ".join((*parts, *quota, *person))
+    age = () if holds.age_spares_copies else ("a late copy is answered as too old",)
+    person = () if not holds.hasty_about else ("a hasty person",)
+    if holds.hasty_about == OVERDUE:
+        person = ("a person hasty about what is overdue",)
+    return " | ".join((*parts, *quota, *age, *person))
 
 
 def main() -> int:

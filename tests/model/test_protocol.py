@@ -25,7 +25,7 @@ from tests.model.explore import (
     explore,
     in_words,
 )
-from tests.model.world import Assumptions, Policy
+from tests.model.world import SKEWS, TICK_S, Assumptions, Policy
 
 S = SendState
 
@@ -57,7 +57,7 @@ def test_a_policy_that_believes_too_early_is_found_out(policy, holds):
 
 def test_a_policy_that_fails_tells_the_shortest_way_in_words():
     assert small(AGAIN_AT_ONCE, LAG).trace == [
-        "our clock is -15 s off",
+        "our clock is -20 s off",
         "   0 s  the POST leaves -> SENDING",
         "   0 s  a copy of the POST passes the door",
         "   0 s  the order is created",
@@ -96,6 +96,20 @@ def test_the_fence_releases_at_once_and_the_horizon_when_it_is_over():
     assert 0 <= later - horizon_s <= 15
 
 
+def test_the_clock_is_off_by_all_that_the_code_allows():
+    allowed = EngineSettings().clock_max_offset.total_seconds()
+
+    assert (SKEWS[0] * TICK_S, SKEWS[-1] * TICK_S) == (-allowed, allowed)
+
+
+def test_who_is_wrong_about_an_overdue_place_is_believed():
+    hasty = replace(SOUND, bounded_lag=True, sound_nonces=False, hasty_about=frozenset({S.FRESH}))
+
+    last = small(FENCE_AND_HORIZON, hasty).trace[-1]
+
+    assert "a person who has looked says that there is none, the horizon is over" in last
+
+
 def test_every_policy_of_the_code_is_explored_under_what_it_needs():
     proved = {policy for policy, holds in SAFE if holds == SOUND}
 
@@ -128,5 +142,7 @@ def test_what_is_certain_is_only_said_of_what_proves_it_or_by_a_person(policy):
     }
 
     proof = (S.UNKNOWN, News.BURN_FRESH), (S.FRESH, News.ABSENT_LATE)
+    waits = policy is UnknownPolicy.FENCE_AND_HORIZON
     by_a_person = {(S.REACHED, News.SAID_ABSENT), (S.AMBIGUOUS, News.SAID_ABSENT)}
-    assert said == {proof[policy is UnknownPolicy.FENCE_AND_HORIZON], *by_a_person}
+    by_a_person |= {(S.FRESH, News.SAID_OVERDUE)} if waits else set()
+    assert said == {proof[waits], *by_a_person}

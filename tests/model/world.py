@@ -1,7 +1,8 @@
 """The world around one intent: network, server, clocks and the bot, as numbers to be explored.
 
 One state is one integer; its digits are the fields below, so that a step is an addition. A tick is
-15 s. What is explored: each copy of the POST arrives at any later time or never, a proxy makes a
+20 s, as far as our clock may be off while orders leave; what lasts no whole ticks lasts longer
+here. What is explored: each copy of the POST arrives at any later time or never, a proxy makes a
 copy, the server queues, creates, refuses, and shows the row early, late or never; answers are lost;
 the bot dies and starts again at any step; burns and their answers are late or lost; the bot's clock
 is off; a person places an equal order by hand, or says what became of ours. Equal states are one:
@@ -15,6 +16,7 @@ about the bot come from the code.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import ceil
 from typing import Final
 
 from bot.broker.link import ORDER_BOUNDS
@@ -24,17 +26,17 @@ from bot.runtime.fence import BURN_WINDOW_S
 from bot.runtime.order_manager import SIGNED_AGE_MAX_S
 from tests.model.client import News, Reaction, burn_verdict, reactions_of
 
-TICK_S: Final = 15
-LIFE: Final = 30 // TICK_S
+TICK_S: Final = 20
+LIFE: Final = ceil(30 / TICK_S)
 """A timestamp is taken for this long, to either side of the server's clock."""
 MEMORY: Final = 300 // TICK_S
-DAY_END: Final = 24
+DAY_END: Final = 360 // TICK_S
 """Ticks after the send; later than any nonce is remembered."""
 LAG: Final = 60 // TICK_S
 """A row is in the day order book after this long, where its lag is bounded."""
-SENDING_TICKS_MAX: Final = int(SIGNED_AGE_MAX_S + ORDER_BOUNDS.deadline_s) // TICK_S
+SENDING_TICKS_MAX: Final = ceil((SIGNED_AGE_MAX_S + ORDER_BOUNDS.deadline_s) / TICK_S)
 """By then the bot has an answer or has given up waiting for one."""
-_SKEW_MAX: Final = int(EngineSettings().clock_max_offset.total_seconds()) // TICK_S
+_SKEW_MAX: Final = ceil(EngineSettings().clock_max_offset.total_seconds() / TICK_S)
 SKEWS: Final = tuple(range(-_SKEW_MAX, _SKEW_MAX + 1))
 """How far our clock may be off while orders leave, in ticks."""
 
@@ -102,8 +104,12 @@ class Assumptions:
     """A row is in the day order book within a minute."""
     quota_spares_copies: bool = True
     """The quota never refuses one copy of a request and takes another."""
-    person_is_right: bool = True
-    """Who says that there is no order has seen that none is there and none can come any more."""
+    age_spares_copies: bool = True
+    """No copy of a request is answered as too old after another one was taken."""
+    hasty_about: frozenset[SendState] = frozenset()
+    """Who says that there is no order has seen that none is there and none can come any more, but
+    where the place is in one of these states.
+    """
     copies: int = 2
     burns: int = 3
     by_hand: bool = True
@@ -194,7 +200,9 @@ class World:
             self._hear(left, News.QUOTA, found)
         if self.holds.timestamps and abs(t - SKEWS[state // SKEW & 3]) > LIFE:
             found.append(("a copy of the POST is refused: timestamp", left))
-            self._hear(left, News.REFUSED, found)
+            is_first = state // ORDER & 3 in {NONE, TURNED_DOWN}
+            if is_first or not self.holds.age_spares_copies:
+                self._hear(left, News.REFUSED, found)
         elif state // RECORDED & 31 if self.holds.sound_nonces else state // ORDER & 3:
             found.append(("a copy of the POST is refused: nonce reused", left))
             self._hear(left, News.REUSED, found)
@@ -250,7 +258,7 @@ class World:
         """The bot finds out about its unknown POST: by its nonce, and by the day order book."""
         seconds = (state & 31) * TICK_S
         self._read_book(state, client, seconds, found)
-        self._ask_person(state, found)
+        self._ask_person(state, client, seconds, found)
         if self.holds.by_hand and not state // TWIN & 1:
             found.append(("an equal order is placed by hand", state + TWIN))
         if self.policy.burns:
@@ -271,13 +279,17 @@ class World:
         if seconds > self._horizon_s:
             self._hear(state, News.ABSENT_LATE, found)
 
-    def _ask_person(self, state: int, found: list[Step]) -> None:
-        """A person says what became of the POST."""
+    def _ask_person(self, state: int, client: SendState, seconds: int, found: list[Step]) -> None:
+        """A person says what became of the POST; of one that never arrived, by its nonce, they are
+        asked once its horizon is over.
+        """
         if state // SHOWN & 1:
             self._hear(state, News.SAID_ROW, found)
         is_so = state // ORDER & 3 in {NONE, TURNED_DOWN} and not state // COPIES & 3
-        if is_so or not self.holds.person_is_right:
+        if is_so or client in self.holds.hasty_about:
             self._hear(state, News.SAID_ABSENT, found)
+            if seconds > self._horizon_s:
+                self._hear(state, News.SAID_OVERDUE, found)
 
     def _burn(self, state: int, client: SendState, seconds: int, found: list[Step]) -> None:
         signed, reply = state // SIGNED & 31, state // REPLY & 3
