@@ -25,6 +25,37 @@ class Busy(Strategy):
         self.buy(100 * (1 + lots // 4), limit=quote.ceiling - lower, why="again")
 """
 
+WANTING = """
+import os
+from pathlib import Path
+
+from bot import Strategy
+
+
+class Wanting(Strategy):
+    folder: str
+
+    def on_quote(self, quote):
+        file = Path(self.folder, f"wanted.{os.getpid()}")
+        if file.exists():
+            with file.open("a") as wanted:
+                wanted.write("once more ")
+            self.buy(100, limit=quote.ceiling, why="wanted")
+"""
+
+
+def wanting(folder: Path) -> dict[str, object]:
+    """A strategy that wants to buy at each quote of the bot that is to want something."""
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "wanting.py").write_text(WANTING)
+    params = {"folder": str(folder)}
+    return once("wanting", use="wanting", params=params, wake={"quote": "1s"})
+
+
+def wanted_by(bot: Hanging) -> Path:
+    """The file that lets a bot's strategy want something; it has a word for each time."""
+    return bot.folder / f"wanted.{bot.bot.pid}"
+
 
 def busy(folder: Path) -> list[dict[str, object]]:
     """Two strategies that buy again as soon as they have what they bought."""

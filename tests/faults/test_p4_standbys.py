@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hanging import trading
-from tests.faults.standbys import busy, posts, rows, sends, standby_of, waits
+from tests.faults.hanging import RESTING, trading
+from tests.faults.standbys import (
+    busy,
+    posts,
+    rows,
+    sends,
+    standby_of,
+    waits,
+    wanted_by,
+    wanting,
+)
 from tests.journal.breaking_proxy import breaking_proxy
 
 pytestmark = [
@@ -82,34 +91,47 @@ async def test_a_bot_that_was_stopped_sends_nothing_once_another_has_its_journal
 
 
 @pytest.mark.long
-async def test_a_bot_cut_off_from_its_journal_cancels_nothing_that_a_standby_may_have(
+async def test_a_bot_cut_off_from_its_journal_sends_nothing_that_a_standby_may_have(
     tmp_path: Path, own_postgres_url: str
 ) -> None:
+    strategies = [*RESTING, wanting(tmp_path)]
     with breaking_proxy(own_postgres_url) as (proxy, url):
         direct = own_postgres_url
-        async with trading(tmp_path, url) as first, standby_of(first, direct) as second:
+        async with (
+            trading(
+                tmp_path, url, strategies=strategies, risk={"allow_amend": True}, write_timeout_s=3
+            ) as first,
+            standby_of(first, direct) as second,
+        ):
             await first.until(lambda it: it["trouble"] is None)
             await asyncio.sleep(3)
             cut = time.monotonic()
             proxy.flows.clear()
-            await first.until(lambda it: it["state"] == "DEGRADED")
+            wanted_by(first).touch()  # without a journal it looks at no quotes any more
+            degraded = await first.until(lambda it: it["state"] == "DEGRADED")
             await second.until(sends)
             took_s = time.monotonic() - cut
             await first.until(lambda it: "standby" in (it["trouble"] or {}).get("text", ""))
+            for order in first.orders():
+                await first.ask("modify", order_id=order, quantity=200)
+                await first.ask("cancel", order_id=order)
             await first.ask("halt", reason="wrong prices")
             await asyncio.sleep(2)
-            still_open = set(first.orders().values())
+            still_open = dict(first.orders())
             await second.sign_in()
             proxy.flows.set()
             _, told = await asyncio.to_thread(first.bot.communicate)
             code, out, err, _ = await second.end()
 
     assert took_s < TAKES_OVER_S
-    assert still_open == {"SENT"}
+    assert wanted_by(first).read_text() == "once more "
+    assert degraded["sending"] == ["L-0003"]
+    assert list(still_open.values()) == ["SENT", "SENT"]
     assert (first.bot.returncode, code, "Traceback" in out + err + told) == (10, 0, False)
     assert "another bot has taken this journal over" in told
     assert posts(own_postgres_url) == OF_THE_FIRST
-    assert rows(own_postgres_url, "select verb from attempts where verb = 'DELETE'") == []
+    assert first.orders() == still_open
+    assert rows(own_postgres_url, "select verb from attempts where verb != 'POST'") == []
 
 
 @pytest.mark.long
