@@ -1,6 +1,6 @@
 """ENOSPC and EIO at every write and sync of the journal: no order without its committed attempt.
 
-    python -m tests.crash.disks FLOW [--step N]      FLOW: place, amend, cancel or all; SQLite
+    python -m tests.crash.disks FLOW [--step N]      FLOW: place, amend, cancel, poll or all; SQLite
 
 From the Nth call on, once or for good, the journal's disk refuses the writes of the journal's
 thread, while the flow begins. Then the bot is killed, the disk is repaired, and the bot is started
@@ -27,6 +27,8 @@ MANNERS: Final = ("", "+")
 """Once, at the Nth call, or at each from there on."""
 FAULT_S: Final = 1.0
 """How long a flow is watched under the fault."""
+POLLS_S: Final = 3.0
+"""How long polls are: they write when something has changed."""
 MISSES_MAX: Final = 2
 LATE: Final = "2026-11-19T04:00"
 """From 11:00 of the market on a new morning is begun: at lunch nothing can be placed."""
@@ -54,14 +56,14 @@ def refuse_all(flow: str, *, step: int = 1, first: int = 1) -> Refused:
     """Refuse every `step`th write of the journal in each manner, and judge."""
     found = Refused(flow)
     for error, manner in itertools.product(ERRORS, MANNERS):
-        at, misses = first, 0
+        at, misses, name = first, 0, f"{error} {'for good' if manner else 'once'}"
         while misses < MISSES_MAX:
             with crashing(plugin="Once") as story:
                 story.start_up("-q")
                 while misses < MISSES_MAX and story.status().get("at", "") < LATE:
                     show(f"{flow} {error}{manner} at {at}")
                     if refuse(story, flow, f"error={error}", f"{at}{manner}", found):
-                        found.strikes[f"{error} {'for good' if manner else 'once'}"] += 1
+                        found.strikes[name] += 1
                         at, misses = at + step, 0
                     else:
                         misses += 1
@@ -69,7 +71,7 @@ def refuse_all(flow: str, *, step: int = 1, first: int = 1) -> Refused:
                 found.problems += story.judge()
                 for row in story.rows("select verb, outcome from attempts"):
                     found.answers[f"{row['verb']} {row['outcome'] or 'unheard'}"] += 1
-    found.problems += undone(strikes=found.strikes.total())
+        found.problems += undone(**{f"strike_of_{name}": found.strikes[name]})
     return found
 
 
@@ -81,7 +83,7 @@ def refuse(story: Crashing, flow: str, error: str, when: str, found: Refused) ->
     files = [journal, journal.with_name("journal.db-wal"), journal.with_name("journal.db-shm")]
     thread = threads_of(story.bot.pid)[1]
     with struck(thread, Strike(WRITES, error, when, files), log):
-        carry_out(story, flow, within_s=FAULT_S)
+        carry_out(story, flow, within_s=FAULT_S if FLOWS[flow] else POLLS_S)
         ended, state = story.bot.poll() is not None, story.status().get("state", "no answer")
         story.bot.kill()  # before the disk works again
     _, err = story.bot.communicate()
@@ -100,15 +102,14 @@ def refuse(story: Crashing, flow: str, error: str, when: str, found: Refused) ->
 def main() -> int:
     """Refuse as the command line says; the exit code tells whether all was well."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.disks")
-    flows = [flow for flow, verb in FLOWS.items() if verb]
-    parser.add_argument("flow", choices=(*flows, "all"))
+    parser.add_argument("flow", choices=(*FLOWS, "all"))
     parser.add_argument("--step", type=int, default=1)
     asked = parser.parse_args()
     if not may_strike():
         sys.stdout.write(f"{NOT_HERE}\n")
         return 2
     started, problems = time.monotonic(), 0
-    for flow in flows if asked.flow == "all" else [asked.flow]:
+    for flow in FLOWS if asked.flow == "all" else [asked.flow]:
         found = refuse_all(flow, step=asked.step)
         problems += len(found.problems)
         show("")

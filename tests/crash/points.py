@@ -45,7 +45,7 @@ BLOCKED_S: Final = 3.0
 SETTLE_S: Final = 0.1
 """How long a flow may still write after its answer, and how long polls are watched."""
 THREADS: Final = 2
-"""The main thread and the journal's: no other takes part in a flow."""
+"""The main thread and the journal's. `tests.crash.beside` has those that write beside it."""
 AGAIN_S: Final = 15.0
 UNSTRUCK_S: Final = 0.1
 """How long after strace has ended a bot may still die of the last call."""
@@ -180,7 +180,7 @@ def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> N
     assert story.bot is not None
     verb = FLOWS[flow]
     if verb is None:
-        time.sleep(POLL_S)
+        time.sleep(within_s or POLL_S)
         return
     before, row = _answers(story, verb), None if flow == "place" else _untouched(story)
     reply = _begin(story, flow, row)
