@@ -115,6 +115,8 @@ class Crashing:
     given: Mapping[str, Any]
     journal: str
     bot: BotProcess | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    """More of the bot's environment."""
     home: str = STATE
     """The state directory of the bot of the moment; another one's is a bot on another machine."""
     began_at: float = field(default_factory=time.monotonic)
@@ -149,6 +151,7 @@ class Crashing:
             "BOT_BROKER__API_SECRET": self.given["api_secret"],
         }
         secrets["BOT_STATE_DIR"] = str(self.folder / self.home)
+        secrets |= self.settings
         if self.downs:
             self.downs[-1] = (self.downs[-1][0], min(self.downs[-1][1], time.time()))
         self.bot = BotProcess("run", "-c", str(self.config), *options, **secrets)

@@ -23,7 +23,9 @@ WRITES: Final = (
 )
 CALLS: Final = (*WRITES, "openat", "connect", "sendto", "sendmsg", "recvfrom", "recvmsg")
 ATTACH_S_MAX: Final = 60.0
+LET_GO_S: Final = 10.0
 NOT_HERE: Final = "strace is not installed here, or may not attach: try python -m tests.crash.kills"
+_THREAD: Final = re.compile(r"^\d+ +")
 _CALL: Final = re.compile(
     r"(\w+)\((?:AT_FDCWD[^,]*, )?(?:\d+<([^>]*)>|\"([^\"]*)\")?(?:, \"(\w* ?))?"
 )
@@ -39,6 +41,8 @@ class Strike:
     when: str
     """N, or N+ for each call from the Nth on"""
     files: Sequence[Path] = ()
+    threads: Sequence[str] = ()
+    """("-f",): all of the process, also those that begin later, each with a count of its own"""
 
 
 def may_strike() -> bool:
@@ -69,7 +73,7 @@ def threads_of(pid: int) -> Sequence[int]:
 @contextlib.contextmanager
 def struck(thread: int, strike: Strike, log: Path) -> Iterator[None]:
     """Attach to a thread within the context. Afterwards `log` has its calls."""
-    command = ["strace", "-y", "-s", "24", "-o", str(log), "-p", str(thread)]
+    command = ["strace", *strike.threads, "-y", "-s", "24", "-o", str(log), "-p", str(thread)]
     command += [word for file in strike.files for word in ("-P", str(file))]
     calls = ",".join(strike.calls)
     command += ["-e", f"trace={calls}", "-e", f"inject={calls}:{strike.what}:when={strike.when}"]
@@ -85,12 +89,17 @@ def struck(thread: int, strike: Strike, log: Path) -> Iterator[None]:
         yield
     finally:
         strace.send_signal(signal.SIGTERM)
-        strace.communicate(timeout=ATTACH_S_MAX)
+        try:
+            strace.communicate(timeout=LET_GO_S)
+        except subprocess.TimeoutExpired:  # it may wait for a thread that died unseen
+            strace.kill()
+            strace.communicate()
 
 
 def struck_at(log: Path) -> str:
     """The call at which a thread was killed: `pwrite64 journal.db-wal`, `sendto socket POST`."""
-    lines = [line for line in log.read_text().splitlines() if not line.startswith("+++")]
+    lines = [_THREAD.sub("", line) for line in log.read_text().splitlines()]
+    lines = [line for line in lines if not line.startswith(("+++", "<..."))]
     found = _CALL.match(lines[-1]) if lines else None
     if found is None:
         return "between calls"
