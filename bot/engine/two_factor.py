@@ -104,7 +104,8 @@ def take_back(state: State, strategy: str, symbol: str, side: Side | None, why: 
     """A strategy wants the opposite of what is held for it, or (no `side`) nothing any more: this
     gives up a held entry, and a buy request also a held exit. Return whether any was given up.
 
-    What is on its way, and is refused for want of a token, is not held against the opposite either.
+    What is on its way, and is refused for want of a token, is not held against the opposite either,
+    unless its strategy wants it again by then.
     """
     is_given_up = False
     for tracked in (*state.index.held.of(True), *state.pending_intents()):
@@ -115,6 +116,8 @@ def take_back(state: State, strategy: str, symbol: str, side: Side | None, why: 
             wish = f"wants to {side} by now" if side is not None else "has taken it back"
             tracked.taken_back = f"its strategy {wish}: {why}"
             is_given_up |= is_held
+        elif is_its and not is_held and intent.side is side:
+            tracked.taken_back = ""
     return is_given_up
 
 

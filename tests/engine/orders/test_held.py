@@ -185,6 +185,23 @@ def test_an_exit_on_its_way_whose_strategy_wants_to_buy_meanwhile_is_not_request
     assert follows(stage) == [None, None]
 
 
+def test_an_exit_on_its_way_that_its_strategy_wants_again_meanwhile_is_requested_again() -> None:
+    stage = Stage(PATIENT, sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.request(lambda s: s.sell(100, limit=27_100))
+    intent = stage.last(PlaceOrder).intent
+    stage.send(intent)
+    stage.after(1).request(lambda s: s.buy(100, limit=27_000, why="in"))
+    stage.after(1).request(lambda s: s.sell(100, limit=27_100, why="out again"))
+    assert stage.decided() == (Verdict.BLOCKED, "DUPLICATE")
+
+    stage.after(1).answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    stage.token()
+    stage.after(1).quote()
+
+    assert (follows(stage), given_up(stage)) == ([None, None, intent.intent_id], [])
+
+
 def test_what_is_asked_for_in_the_very_instant_of_the_order_contradicts_nothing() -> None:
     stage = held_stage(sellable=500)
 
