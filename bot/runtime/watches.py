@@ -210,6 +210,8 @@ class HookWatch:
             called = self._called
             looks = looks + 1 if called is seen else 0
             seen = called
+            if not looks:
+                self._has_halt = False
             if told and not looks:
                 self._tell_aside("")
                 told = False
@@ -227,13 +229,14 @@ class HookWatch:
             self._tell_aside("")
 
     def _is_halt_waiting(self) -> bool:
-        """Ask in a thread of its own: the watch must not be blind while a disk hangs."""
+        """Ask in a thread of its own: the watch must not be blind while a disk hangs. The answer of
+        a slow one counts at the next look.
+        """
 
         def ask() -> None:
             self._has_halt = self._is_urgent()
 
         if self._asked is None or self._asked.is_set():
-            self._has_halt = False
             try:
                 self._asked = begin(ask)
             except OSError:  # no thread can be created: a disk that hangs as well is rarer

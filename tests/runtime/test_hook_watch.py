@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from bot.runtime.watches import HookWatch
+from bot.runtime.watches import HALT_ANSWER_S, HookWatch
 from bot.strategy import Strategy
 
 LIMIT_S = 0.25
@@ -134,6 +134,21 @@ def test_a_halt_that_waits_has_less_patience() -> None:
     assert fault is not None
     assert fault.is_stuck
     assert time.monotonic() - started < 10
+
+
+def test_a_halt_that_waits_has_less_patience_also_where_each_look_at_the_disk_is_slow() -> None:
+    def slow() -> bool:
+        time.sleep(2 * HALT_ANSWER_S)
+        return True
+
+    watch = HookWatch(slow, 60.0)
+    started = time.monotonic()
+    with watch.at_work():
+        fault = watch.invoke(Sleepy(), "on_stop", None)
+
+    assert fault is not None
+    assert fault.is_stuck
+    assert time.monotonic() - started < 4
 
 
 def test_what_is_no_hook_is_never_interrupted_however_long_it_takes() -> None:
