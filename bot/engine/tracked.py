@@ -74,7 +74,7 @@ class TrackedIntent(Watched):
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
     `burn` is its nonce's result in words, `is_fenced`: it was unused; `doubt` is why its outcome is
     unknown, reported at `alert_due`; its nonce is tried again at `burn_due`. `may_be_anothers`: its
-    row was found by its looks, and then its nonce was unused or a row contradicted it. `rows_told`:
+    row was found by its looks, and then its nonce was unused or a row was another's. `rows_told`:
     if its day is over, the ids of that day's other orders, as far as they are known, and of rows
     that a person was told of. `taken_by_hand`: a person, or a halt by a loss, has ended it on its
     way, with this code and reason, so it waits for no token.

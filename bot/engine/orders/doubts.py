@@ -90,7 +90,7 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     if wrong is not None:
         tracked = state.intents.get(row.intent_id or "")
         if tracked is not None and tracked.state is SendState.MATCHED:
-            tracked.may_be_anothers = True
+            tracked.may_be_anothers |= another_order(row, report) is not None
         _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
         return True
     if state.chains.first(report.order_id) != row.order_id:
@@ -325,18 +325,20 @@ def alerts(state: State) -> Iterator[Standing]:
 
 
 def _ambiguous(order: TrackedOrder, *, is_kept: bool) -> str:
-    row, kept = order.row, ""
-    if is_kept:
-        kept = (
-            f" The bot had found it by its looks, so {row.order_id} may be somebody else's: neither"
-            " its time limit nor its strategy cancels it now; a halt, the day's loss limit or you"
-            " do."
-        )
+    row, kept = order.row, _kept_words(order) if is_kept else ""
     return (
         f"{row_words(row)}: the broker's row under its id may be another order's:"
         f" {order.shown.doubt}. That row is ignored, and nothing is bought in {row.symbol} until"
         f" a row is its own again.{kept} If you changed this order elsewhere, say so: bot resume"
         f" {row.symbol} --reason …. Its rows then count again; a halt stays."
+    )
+
+
+def _kept_words(order: TrackedOrder) -> str:
+    return (
+        f" The bot had found it by its looks, so {order.row.order_id} may be somebody else's:"
+        " neither its time limit nor its strategy cancels it now; a halt, the day's loss limit or"
+        " you do."
     )
 
 
@@ -360,16 +362,17 @@ def _contradict(
     state: State, code: str, order: TrackedOrder, report: OrderReport, wrong: str
 ) -> None:
     """Halt the symbol of a row that contradicts what is known."""
-    row = order.row
+    row, tracked = order.row, state.intents.get(order.row.intent_id or "")
+    is_kept = tracked is not None and tracked.may_be_anothers
     what = f"can't be true: {wrong}. The row is ignored"
     if code == "ROW_CORRECTED":
         what = f"shows again: {wrong}. Shares already counted are not taken back"
     text = (
         f"{row_words(row)}: the broker's row under its id {what}, and no new order goes out in"
-        f" {row.symbol}. Compare order and holding with what the broker shows elsewhere, then: bot"
-        f' resume {row.symbol} --reason "…"'
+        f" {row.symbol}.{_kept_words(order) if is_kept else ''} Compare order and holding with what"
+        f' the broker shows elsewhere, then: bot resume {row.symbol} --reason "…"'
     )
-    _alert(state, code, text, row, report, wrong)
+    _alert(state, code, text, row, report, wrong, is_kept=is_kept)
     state.halt_symbol(row.symbol, f"{row.order_id}: {wrong}")
 
 

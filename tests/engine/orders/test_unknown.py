@@ -964,6 +964,26 @@ def test_nor_is_what_was_found_by_its_looks_and_no_longer_looks_like_it(shown):
     assert _cancels_although_unlike(stage, intent, shown, 60)[:1] == ["ORD7"]
 
 
+@pytest.mark.parametrize("shown", [{"symbol": "SSI"}, {"side": Side.SELL}])
+def test_the_alert_about_such_a_row_says_that_its_time_does_not_cancel_it(shown):
+    stage, _ = _found_and_unlike(shown)
+
+    [told] = [each for each in stage.all(Note) if each.numbers.get("alert") == "ROW_CONTRADICTS"]
+
+    assert "neither its time limit nor its strategy cancels it now" in told.text
+    assert told.numbers["is_kept"] is True
+
+
+def test_a_row_with_impossible_money_says_nothing_about_whose_it_is():
+    shown = {"executed": 100, "executed_amount": 0, "average_price": 0}
+    stage, intent = _found_and_unlike(shown)
+
+    [told] = [each for each in stage.all(Note) if each.numbers.get("alert") == "ROW_CONTRADICTS"]
+
+    assert "neither its time limit" not in told.text
+    assert _cancels_in_time(stage, intent, 300)[:1] == ["ORD7"]
+
+
 def test_its_time_cancels_it_again_once_a_row_is_its_own():
     stage, intent = _found_and_unlike({"quantity": 200})
     [standing] = stage.engine.status().alerts
