@@ -211,8 +211,7 @@ class Run:
                 lose=lambda why: self._commits.lose(why) if self._commits else None,
             )
             if isinstance(opened, Opened):
-                taking = take_over(opened.journal, self._emergency, ask, opened.damage)
-                if words := await taking:
+                if words := await take_over(opened.journal, self._emergency, ask, opened.damage):
                     self._screen.row("emergency", words)
                 # A service starts again after REFUSED, so a standby reads its files anew.
                 await ask(typed(ExitCode.REFUSED if is_standby else ExitCode.CONFIG))
