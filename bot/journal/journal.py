@@ -29,6 +29,7 @@ from bot.journal.database.engines import (
 from bot.journal.database.schema import require_schema
 from bot.journal.errors import Unreachable
 from bot.journal.reading.recovering import read_recovery
+from bot.journal.reading.recovering_state import is_in_question
 from bot.journal.upkeep.retention import Pruned, prune
 from bot.journal.writing import emergency
 from bot.journal.writing.batch import Batch, Head
@@ -93,6 +94,10 @@ class Journal:
         """
         taking = partial(emergency.take_over, entries=tuple(entries))
         return await self._thread.do(partial(self._store.change, taking))
+
+    async def is_in_question(self) -> bool:
+        """Return whether it was found damaged, or another's, and nobody has accepted that."""
+        return await self._thread.do(partial(self._store.read, is_in_question))
 
     async def probe(self) -> None:
         """Check that the database answers, after all queued work. Raises Unreachable."""

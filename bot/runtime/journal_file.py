@@ -212,8 +212,8 @@ async def take_over(
     damage: Sequence[str] = (),
 ) -> str:
     """Write what an earlier run could only store in the emergency journal, and report it; reserve
-    space for what this run may have to store there. With `damage` to the journal, what is there
-    stays, for the one that a person may put back.
+    space for what this run may have to store there. With `damage` to the journal, found now or
+    before and not accepted, what is there stays, for the one that a person may put back.
 
     Raises OperatorMistake if the file cannot be read, and what the journal raises.
     """
@@ -231,7 +231,7 @@ async def take_over(
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
     count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
-    if damage and kept.entries:
+    if kept.entries and (damage or await ask(journal.is_in_question())):
         return (
             f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
             f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from bot.clock import SimulatedClock
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.message import Event, JournalHealthChanged
+from bot.engine.risk.breaks import DAMAGE, SCOPE
 from bot.journal.database.engines import file_of
 from bot.journal.database.schema import migrate
 from bot.journal.errors import Unreachable
@@ -251,6 +252,30 @@ async def test_what_another_journal_than_its_own_was_given_is_there_for_its_own(
     )
     recovery = await room.journal.recover(DAY)
     assert (room.attempts(), recovery.run_state) == (1, RunState.HALTED)
+    assert room.kept() == ()
+
+
+async def test_it_is_there_for_its_own_until_a_person_accepts_that_this_is_another(
+    room: Room,
+) -> None:
+    emergency = EmergencyJournal(room.folder)
+    emergency.keep([HALT, STARTED])
+    scope, why = f"{SCOPE}{DAMAGE}", "it is new, and the one before is gone"
+    found = StateChanged(after(1), RunState.RUNNING, RunState.HALTED, why, "engine", scope=scope)
+    accepted = replace(found, at=after(2), from_state=found.to_state, to_state=found.from_state)
+    await room.journal.write([found])
+
+    async def ask(work: object) -> int:
+        return await answer(room.url, work)  # type: ignore[arg-type]
+
+    again = await take_over(room.journal, emergency, ask)
+    kept = room.kept()
+    await room.journal.write([accepted])
+    at_last = await take_over(room.journal, emergency, ask)
+
+    assert "They stay in" in again
+    assert kept == (HALT, STARTED)
+    assert at_last == "took over 0 of 2 entries of an earlier run"
     assert room.kept() == ()
 
 

@@ -36,6 +36,8 @@ ENTRIES_SEARCHED: Final = 50_000
 """How far a start looks back for a note that it can do without: earlier closes are looked up in the
 broker's history.
 """
+DAMAGE: Final = "JOURNAL"
+"""The name of the break that the journal's own damage is."""
 FAULTS_MAX: Final = 20
 """How many of the newest faults are remembered over a restart."""
 CRASH_LOOP: Final = timedelta(minutes=10)
@@ -140,6 +142,11 @@ def halted(connection: sa.Connection, prefix: str) -> dict[str, str]:
     """Return what is halted in a kind of scope, and why."""
     found = newest_by_scope(connection, prefix)
     return {name: row["reason"] for name, row in found.items() if row["to_state"] == HALTED}
+
+
+def is_in_question(connection: sa.Connection) -> bool:
+    """Return whether the journal was found damaged, or another's, and nobody has accepted that."""
+    return DAMAGE in halted(connection, "break:")
 
 
 def halted_scopes(connection: sa.Connection) -> dict[str, str]:
