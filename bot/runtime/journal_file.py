@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.clock import SystemClock
@@ -235,7 +236,7 @@ async def take_over(
         return (
             f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
             f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "
-            "to get them at its start"
+            f"to get them at its start{_unread_words(kept.unreadable, emergency.path)}"
         )
     unread = emergency.path
     try:  # all that could be read is in the journal now, so reading it again is harmless
@@ -252,10 +253,14 @@ async def take_over(
         )
     if not kept.entries and not kept.unreadable:
         return no_room
-    is_in = f"could not be read and {'is' if kept.unreadable == 1 else 'are'} in {unread}"
-    lost = f"; {kept.unreadable} {is_in}: look at the broker's orders of that day"
+    lost = _unread_words(kept.unreadable, unread)
     words = f"took over {count} of {len(kept.entries)} entries of an earlier run"
-    return f"{words}{lost if kept.unreadable else ''}{'; ' if no_room else ''}{no_room}"
+    return f"{words}{lost}{'; ' if no_room else ''}{no_room}"
+
+
+def _unread_words(count: int, path: Path) -> str:
+    is_in = f"could not be read and {'is' if count == 1 else 'are'} in {path}"
+    return f"; {count} {is_in}: look at the broker's orders of that day" if count else ""
 
 
 def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> OperatorMistake:

@@ -279,6 +279,21 @@ async def test_it_is_there_for_its_own_until_a_person_accepts_that_this_is_anoth
     assert room.kept() == ()
 
 
+async def test_what_can_not_be_read_of_it_is_said_beside_another_journal_too(room: Room) -> None:
+    emergency = EmergencyJournal(room.folder)
+    emergency.keep([HALT])
+    with emergency.path.open("ab") as file:
+        file.write(b"\n{torn\n")
+
+    async def ask(work: object) -> int:
+        return await answer(room.url, work)  # type: ignore[arg-type]
+
+    words = await take_over(room.journal, emergency, ask, ("it is new",))
+
+    said = f"; 1 could not be read and is in {room.folder / FILE}: look at the broker's orders"
+    assert said in words
+
+
 @pytest.mark.parametrize("is_hanging", [False, True])
 async def test_a_file_that_a_start_can_not_read_is_the_operator_s(
     room: Room, *, is_hanging: bool
