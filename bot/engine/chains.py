@@ -29,6 +29,8 @@ from bot.engine.tracked import TrackedOrder
 
 FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
 """How long a former id that still works, or whose row cannot be read, delays the newest one's."""
+LOWER_ROWS: Final = 2
+"""So many rows in turn show that the count under a new id has begun at zero: one may be false."""
 REVIVED_AFTER: Final = timedelta(seconds=40)
 """For so long every read has to show a former id that had ended at work again before it counts as
 such: until then they may be old rows, from a node that lags. If the newest id was refused it counts
@@ -42,8 +44,8 @@ class Chain:
 
     `total` is the quantity of the whole order when the newest id was assigned; `matched` what was
     known as matched before that, in shares and VND. `gone`: ids without a row at the broker.
-    `revived`: since when a former id that had ended is shown at work again. `is_from_zero`: the
-    newest id has shown less than was matched before it, so its count has begun at zero.
+    `revived`: since when a former id that had ended is shown at work again. `lower`: how many
+    rows in turn have shown less under the newest id than was matched before it.
     """
 
     ids: list[str]
@@ -53,7 +55,12 @@ class Chain:
     rows: dict[str, OrderReport] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     revived: dict[str, datetime] = field(default_factory=dict)
-    is_from_zero: bool = False
+    lower: int = 0
+
+    @property
+    def is_from_zero(self) -> bool:
+        """True if the count under the newest id has certainly begun at zero."""
+        return self.lower >= LOWER_ROWS
 
     @property
     def current(self) -> str:
@@ -123,15 +130,16 @@ class Chain:
             average_price=amount // quantity if quantity else 0,
         )
 
-    def learn_start(self) -> None:
-        """Learn whether the newest id's count has begun at zero: later its figures may fit both."""
-        newest = self.rows.get(self.ids[-1])
-        if newest is None:
+    def learn_start(self, newest: OrderReport) -> None:
+        """Learn from a new row of the newest id whether its count has begun at zero: later its
+        figures may fit both.
+        """
+        if self.is_from_zero:
             return
         others = (self.rows[each] for each in self.ids[:-1] if each in self.rows)
         known = [one for one in others if one.requested_at <= newest.requested_at]
         before = max((self.matched[0], *(one.executed_quantity for one in known)))
-        self.is_from_zero |= newest.executed_quantity < before
+        self.lower = self.lower + 1 if newest.executed_quantity < before else 0
 
 
 @dataclass(slots=True)
@@ -283,7 +291,7 @@ class Chains:
             whole = report.quantity + row.executed_quantity
             chain.total = whole if whole in order.shown.totals else row.quantity
         chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
-        chain.is_from_zero = False
+        chain.lower = 0
         order.shown.rows = {}  # a new id's status follows none: held for a phase, it may wait again
         chain.ids.append(report.order_id)
         self._first[report.order_id] = first
@@ -307,7 +315,8 @@ class Chains:
         chain.revived.pop(order_id, None)
         chain.rows[order_id] = report
         chain.gone.discard(order_id)
-        chain.learn_start()
+        if order_id == chain.ids[-1] and (before is None or before.requested_at < asked_at):
+            chain.learn_start(report)
 
     def whole(self, first: str, report: OrderReport | None, now: datetime) -> OrderReport | None:
         """Return what a row says about its whole order: the row itself if the id has never changed;

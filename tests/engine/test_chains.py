@@ -290,13 +290,22 @@ def test_a_count_that_began_at_zero_stays_so_when_it_has_caught_up():
     """The new quantity counts as that of the open part: 400 more than the 200 that were matched."""
     stage, row = _resized(total=400)
 
-    stage.after(1).book(_ended(row), _later(row, 1, quantity=400))
-    stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=250))
+    for executed in (0, 50, 250):
+        stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=executed))
     partly = _counted(stage)
     stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=400))
 
     assert partly == (600, 450, 450 * PRICE)
     assert _counted(stage) == (600, 600, 600 * PRICE)
+
+
+def test_one_row_that_shows_less_under_a_new_id_makes_no_count_begin_at_zero():
+    stage, row = _resized()
+
+    for executed in (200, 0, 200, 350):
+        stage.after(1).book(_ended(row), _later(row, 1, quantity=600, executed=executed))
+
+    assert stage.entries_of_order().executed_quantity == 350
 
 
 def test_a_count_that_goes_on_is_the_orders():
