@@ -212,7 +212,8 @@ class Reconciling:
     `breaks` are unaccepted differences, `met` those whose order appeared later; `look_again_at`:
     when orders and account are read again; `settled_at`: when the account is read because something
     settles; `closing_since`: since when the day is over; `rows`: orders that its last day order
-    book shows with other figures than the journal has.
+    book shows with other figures than the journal has. `net_assets` are by account the NAV that
+    counts for the day's loss limit, and that of the newest read.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
@@ -222,3 +223,4 @@ class Reconciling:
     settled_at: datetime | None = None
     closing_since: datetime | None = None
     rows: dict[str, RowDoubt] = field(default_factory=dict)
+    net_assets: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -191,10 +191,11 @@ class Stage:
         listed = frozenset(available) or None
         return self.handle(PhaseChanged(self.now, Exchange.HOSE, phase, listed))
 
-    def account(self, total: int | None = None) -> list[Command]:
+    def account(self, total: int | None = None, net_assets: int | None = None) -> list[Command]:
         held = self.sellable if total is None else total
         holding = Holding("HPG", held, self.sellable, held - self.sellable, 20_000)
-        snapshot = AccountSnapshot(self.now, ACCOUNT, self.cash, self.cash, {"HPG": holding})
+        worth = self.cash if net_assets is None else net_assets
+        snapshot = AccountSnapshot(self.now, ACCOUNT, self.cash, worth, {"HPG": holding})
         return self.handle(AccountRead(self.now, snapshot))
 
     # ------------------------------------------------------------------------- what is answered

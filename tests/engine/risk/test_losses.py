@@ -277,6 +277,27 @@ def test_a_second_read_that_shows_less_money_makes_the_limit_smaller():
     assert _alerts(stage) == ["BREAK", "ENTRIES_STOPPED"]
 
 
+@pytest.mark.parametrize("net_assets", [0, 400_000_000, 3_000_000_000])
+def test_net_assets_that_jump_count_once_a_second_read_shows_them(net_assets):
+    stage = staged(AccountLimits(max_loss_nav_ppm=1_000))  # of 10^9: 1,000,000
+    bought(stage)
+    stage.cash -= 27_040_500
+    stage.after(1).account(total=1_000)
+    stage.after(60).quote(26_900)
+
+    limits = []
+    for each in (net_assets, None, net_assets, net_assets):
+        stage.after(1).account(total=1_000, net_assets=each)
+        limits += [
+            one.allowed
+            for one in stage.engine.limits()
+            if (one.scope, one.key) == ("account", "max_loss_per_day")
+        ]
+        assert limits[-1] == net_assets // 1_000 or _alerts(stage) == []
+
+    assert limits == [972_959, 972_959, 972_959, net_assets // 1_000]
+
+
 def test_a_restart_keeps_entries_stopped_while_there_is_a_limit():
     kept = Recovery(DAY, reduced={ACCOUNT: "day loss"})
 
