@@ -50,7 +50,7 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
     working = [order for order in orders if order.row.state not in TERMINAL_STATES]
     pending = [one for one in intents if _is_pending(one)]
     held = [one for one in intents if one.state is SendState.HELD]
-    dead = [one for one in intents if one.state in _DEAD and not one.order_id]
+    dead = [one for one in intents if one.state in _DEAD]
     yield "numbers", sorted(each.number for each in orders), [each.number for each in orders]
     yield "open orders", _ids(state.open_orders()), _ids(working)
     yield "pending intents", _ids(state.pending_intents()), _ids(pending)
