@@ -180,7 +180,7 @@ async def test_a_start_that_waits_overnight_trades_on_the_day_on_which_its_broke
     tmp_path: Path,
 ) -> None:
     until = datetime(2026, 11, 20, 9, 5, tzinfo=EXCHANGE_TZ)
-    span, times = timedelta(hours=15), {"at": "10:00", "start": "20:00:00"}
+    span, times = timedelta(hours=9, minutes=35), {"at": "09:20", "start": "23:50:00"}
 
     shown = await _with_a_timer(tmp_path, "/order-book", until, span, **times)
 
