@@ -30,7 +30,9 @@ from bot.engine.tracked import TrackedOrder
 FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
 """How long a former id that still works, or whose row cannot be read, delays the newest one's."""
 LOWER_ROWS: Final = 2
-"""So many rows in turn show that the count under a new id has begun at zero: one may be false."""
+"""So many rows in turn, after one that did not, show that the count under a new id has begun at
+zero: one may be false.
+"""
 REVIVED_AFTER: Final = timedelta(seconds=40)
 """For so long every read has to show a former id that had ended at work again before it counts as
 such: until then they may be old rows, from a node that lags. If the newest id was refused it counts
@@ -130,16 +132,17 @@ class Chain:
             average_price=amount // quantity if quantity else 0,
         )
 
-    def learn_start(self, newest: OrderReport) -> None:
+    def learn_start(self, newest: OrderReport, *, is_first: bool) -> None:
         """Learn from a new row of the newest id whether its count has begun at zero: later its
-        figures may fit both.
+        figures may fit both. Its first row says so by itself, as nothing speaks against it.
         """
         if self.is_from_zero:
             return
         others = (self.rows[each] for each in self.ids[:-1] if each in self.rows)
         known = [one for one in others if one.requested_at <= newest.requested_at]
         before = max((self.matched[0], *(one.executed_quantity for one in known)))
-        self.lower = self.lower + 1 if newest.executed_quantity < before else 0
+        more = LOWER_ROWS if is_first else 1
+        self.lower = self.lower + more if newest.executed_quantity < before else 0
 
 
 @dataclass(slots=True)
@@ -316,7 +319,7 @@ class Chains:
         chain.rows[order_id] = report
         chain.gone.discard(order_id)
         if order_id == chain.ids[-1] and (before is None or before.requested_at < asked_at):
-            chain.learn_start(report)
+            chain.learn_start(report, is_first=before is None)
 
     def whole(self, first: str, report: OrderReport | None, now: datetime) -> OrderReport | None:
         """Return what a row says about its whole order: the row itself if the id has never changed;

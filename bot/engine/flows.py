@@ -205,6 +205,30 @@ class RowDoubt:
     begun_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class NetAssets:
+    """The NAV of an account's newest read, and the one that counts for the day's loss limit.
+    `is_sure`: two reads in turn have shown about the same.
+    """
+
+    counted: int
+    last: int
+    is_sure: bool = False
+
+    def followed_by(self, new: int) -> "NetAssets":
+        """Return what counts after another read. One that has more than doubled, or fallen to less
+        than half, counts once the next read shows about the same: alone it may be false.
+        """
+        is_seen_twice = is_near(new, self.last)
+        counts = is_seen_twice or not self.is_sure or is_near(new, self.counted)
+        return NetAssets(new if counts else self.counted, new, self.is_sure or is_seen_twice)
+
+
+def is_near(one: int, other: int) -> bool:
+    """Return whether neither of two amounts is more than twice the other."""
+    return max(one, other) <= 2 * min(one, other)
+
+
 @dataclass(slots=True)
 class Reconciling:
     """What the comparison of journal and broker has found, and what it awaits.
@@ -212,8 +236,7 @@ class Reconciling:
     `breaks` are unaccepted differences, `met` those whose order appeared later; `look_again_at`:
     when orders and account are read again; `settled_at`: when the account is read because something
     settles; `closing_since`: since when the day is over; `rows`: orders that its last day order
-    book shows with other figures than the journal has. `net_assets` are by account the NAV that
-    counts for the day's loss limit, and that of the newest read.
+    book shows with other figures than the journal has. `net_assets` are by account.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
@@ -223,4 +246,4 @@ class Reconciling:
     settled_at: datetime | None = None
     closing_since: datetime | None = None
     rows: dict[str, RowDoubt] = field(default_factory=dict)
-    net_assets: dict[str, tuple[int, int]] = field(default_factory=dict)
+    net_assets: dict[str, NetAssets] = field(default_factory=dict)

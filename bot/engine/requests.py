@@ -96,6 +96,8 @@ def _consider_order(
         return
     elif (skipped := reason_to_skip(state, strategy, symbol, request, means)) is not None:
         skip_code, text = skipped
+        if skip_code == "ORDER_WORKING":
+            two_factor.want_again(state, strategy.plan.name, symbol, side)
         note_skip(state, strategy, symbol, skip_code, f"{text} ({request.kind}: {why})")
         return
     elif request.kind is RequestKind.CLOSE and (
@@ -188,7 +190,8 @@ def submit(
     """
     intent = _intent_of(state, request)
     oldest = state.now - state.settings.duplicate_window
-    view = view_of(state, strategy, request, means, state.index.twin_of(intent, oldest))
+    twin = state.index.twin_of(intent, oldest)
+    view = view_of(state, strategy, request, means, twin)
     checks = judge(request, view, strategy.limits)
     verdict, code, last, has_row = Verdict.PASSED, "OK", checks[-1], True
     if not last.passed:
@@ -196,6 +199,8 @@ def submit(
         rows, kind = strategy.refused_rows.setdefault(request.symbol, set()), (request.side, code)
         has_row = kind not in rows or request.follows is not None
         rows.add(kind)
+        if code == "DUPLICATE":
+            two_factor.want_again(state, request.strategy, request.symbol, request.side, twin)
     elif strategy.plan.mode is StrategyMode.WATCH:
         verdict, code, has_row = Verdict.WATCHED, "WATCH", False
     state.record(

@@ -116,9 +116,20 @@ def take_back(state: State, strategy: str, symbol: str, side: Side | None, why: 
             wish = f"wants to {side} by now" if side is not None else "has taken it back"
             tracked.taken_back = f"its strategy {wish}: {why}"
             is_given_up |= is_held
-        elif is_its and not is_held and intent.side is side:
-            tracked.taken_back = ""
     return is_given_up
+
+
+def want_again(
+    state: State, strategy: str, symbol: str, side: Side, only: str | None = None
+) -> None:
+    """A strategy wants again what is on its way, all of it or only one, and is given no further
+    order for that: those are held after all.
+    """
+    for tracked in state.pending_intents():
+        intent = tracked.intent
+        is_meant = (intent.strategy, intent.symbol, intent.side) == (strategy, symbol, side)
+        if is_meant and only in {None, intent.intent_id}:
+            tracked.taken_back = ""
 
 
 # ----------------------------------------------------------------------------- the end of a token

@@ -286,11 +286,12 @@ def test_a_count_that_begins_at_zero_is_added_to_the_fills_of_the_former_id():
     assert not [one for one in stage.all(Note) if one.kind == "ALERT"]
 
 
-def test_a_count_that_began_at_zero_stays_so_when_it_has_caught_up():
+@pytest.mark.parametrize("rows", [(0, 250), (0, 50, 250)])
+def test_a_count_that_began_at_zero_stays_so_when_it_has_caught_up(rows):
     """The new quantity counts as that of the open part: 400 more than the 200 that were matched."""
     stage, row = _resized(total=400)
 
-    for executed in (0, 50, 250):
+    for executed in rows:
         stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=executed))
     partly = _counted(stage)
     stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=400))

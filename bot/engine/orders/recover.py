@@ -352,7 +352,7 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         rows_told=stored.day_ids,
     )
     halted = state.halted_symbols.get(intent.symbol, "")
-    signs = (f"{stored.order_id} was taken for ", f"{stored.order_id}: it is ")
+    signs = (f"{stored.order_id} was taken for ", f"{stored.order_id}: ")
     tracked.may_be_anothers = stored.state is SendState.MATCHED and halted.startswith(signs)
     state.index.track_intent(tracked)
     match stored.state:

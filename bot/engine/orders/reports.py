@@ -18,7 +18,7 @@ from bot.domain.message import (
     ReadTodaysOrders,
     TodaysOrdersRead,
 )
-from bot.domain.order import OrderReport, OrderState, SendState
+from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState, SendState
 from bot.domain.order_status import shown_state
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
@@ -328,9 +328,17 @@ def _ghost_in(state: State, row: OrderReport) -> TrackedIntent | None:
 
 
 def _dead_like(state: State, row: OrderReport) -> list[TrackedIntent]:
-    """Return our orders known to be dead that a row looks like."""
+    """Return our orders known to be dead that a row looks like. One that was refused with a row of
+    its own has been seen: a row of another time, or one that ended without a fill, is no copy.
+    """
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
-    return [each for each in state.index.not_placed.of(look) if is_alike(state, each, row)]
+    found = [each for each in state.index.not_placed.of(look) if is_alike(state, each, row)]
+    is_over = shown_state(row) in TERMINAL_STATES and not row.executed_quantity
+    return [
+        each
+        for each in found
+        if each.order_id is None or not (is_over or not is_in_time(state, each, row))
+    ]
 
 
 def _likeness(

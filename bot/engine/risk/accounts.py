@@ -20,9 +20,8 @@ from bot.domain.message import AccountRead, ReadAccount
 from bot.domain.order import Side
 from bot.domain.recovery import Recovery
 from bot.engine import gate
-from bot.engine.flows import AccountLedger, Flow
+from bot.engine.flows import AccountLedger, Flow, NetAssets
 from bot.engine.risk import breaks, lags, ledgers
-from bot.engine.risk.losses import note_net_assets
 from bot.engine.risk.under_way import at_market, worst_price
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -365,7 +364,9 @@ def on_account(state: State, event: AccountRead) -> None:
     state.record(AccountSeen(state.now, snapshot))
     if event.rights is not None:
         state.rights[snapshot.account] = event.rights
-    note_net_assets(state, snapshot)
+    worth, known = max(0, snapshot.net_asset_value), state.reconciling.net_assets
+    seen = known.get(snapshot.account)
+    known[snapshot.account] = NetAssets(worth, worth) if seen is None else seen.followed_by(worth)
     certain = ledgers.reconcile(state, snapshot)
     breaks.judge(state, snapshot, certain)
     ledger = state.ledgers.get(snapshot.account)

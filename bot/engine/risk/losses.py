@@ -10,7 +10,6 @@ and fees and taxes. It is checked with each fill, each account read, and each re
 from collections.abc import Iterator
 from datetime import date
 
-from bot.domain.account import AccountSnapshot
 from bot.domain.entry import ENTRIES_SCOPE, Fill, Numbers, RunState, StateChanged
 from bot.domain.instrument import Phase
 from bot.domain.order import Intent, Side
@@ -19,37 +18,23 @@ from bot.domain.rulebook import PPM
 from bot.engine import gate
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.control_state import Standing
+from bot.engine.flows import is_near
 from bot.engine.state import State, StrategyState
 
 
 def limit_of(state: State, account: str) -> int | None:
     """Return the loss of a day at which entries stop, the tighter of VND and share of NAV. While a
     read differs and no second one has confirmed it, the NAV of the last agreed figures counts; of
-    NAVs alone see `note_net_assets`.
+    NAVs alone see `NetAssets`.
     """
-    limits, snapshot = state.settings.account_limits, state.accounts.get(account)
-    ledger = state.ledgers.get(account)
-    if ledger is not None and ledger.doubts:
-        snapshot = ledger.base
-    found = [limits.max_loss_per_day]
-    if limits.max_loss_nav_ppm is not None and snapshot is not None:
-        assets = snapshot.net_asset_value
-        if account in state.reconciling.net_assets and (ledger is None or not ledger.doubts):
-            assets = state.reconciling.net_assets[account][0]
-        found.append(max(0, assets) * limits.max_loss_nav_ppm // PPM)
+    limits, ledger = state.settings.account_limits, state.ledgers.get(account)
+    found, assets = [limits.max_loss_per_day], state.reconciling.net_assets.get(account)
+    if limits.max_loss_nav_ppm is not None and assets is not None:
+        counted = assets.counted
+        base = ledger.base.net_asset_value if ledger is not None and ledger.doubts else counted
+        counted = base if is_near(counted, base) else counted
+        found.append(counted * limits.max_loss_nav_ppm // PPM)
     return min((limit for limit in found if limit is not None), default=None)
-
-
-def note_net_assets(state: State, snapshot: AccountSnapshot) -> None:
-    """Note an account's NAV. One that has more than doubled, or fallen to less than half, counts
-    once the next read shows about the same: alone it may be false, and a limit of nothing halts.
-    """
-    account, new = snapshot.account, max(0, snapshot.net_asset_value)
-    ledger = state.ledgers.get(account)
-    known = new if ledger is None else max(0, ledger.base.net_asset_value)
-    counted, last = state.reconciling.net_assets.get(account, (known, known))
-    is_likely = any(max(new, each) <= 2 * min(new, each) for each in (counted, last))
-    state.reconciling.net_assets[account] = (new if is_likely else counted), new
 
 
 def is_limited(state: State) -> bool:

@@ -202,6 +202,49 @@ def test_an_exit_on_its_way_that_its_strategy_wants_again_meanwhile_is_requested
     assert (follows(stage), given_up(stage)) == ([None, None, intent.intent_id], [])
 
 
+def test_a_buy_on_its_way_that_its_strategy_wants_again_meanwhile_is_requested_again() -> None:
+    stage = Stage(PATIENT, sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.after(61).quote()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).request(lambda s: s.sell(100, limit=27_100, why="out"))
+    sale = stage.last(PlaceOrder).intent
+    stage.send(sale)
+    stage.answer(sale, Refused("PRICE", "too dear", 400))
+    stage.after(1).request(lambda s: s.buy(100, limit=27_000, why="in again"))
+    assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
+
+    stage.after(1).answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    stage.token()
+    stage.after(1).quote()
+
+    assert (follows(stage)[-1], given_up(stage)) == (intent.intent_id, [])
+
+
+def test_of_two_exits_on_their_way_around_a_wish_to_buy_the_later_one_is_held() -> None:
+    stage = Stage(PATIENT, sellable=500)
+    stage.after(1).book(report_of(stage.working(500), executed=500))
+    stage.after(61).quote()
+    stage.request(lambda s: s.sell(100, limit=27_000, why="out"))
+    first = stage.last(PlaceOrder).intent
+    stage.send(first)
+    stage.after(1).request(lambda s: s.buy(100, limit=26_900, why="in"))
+    stage.after(1).request(lambda s: s.sell(100, limit=27_050, why="out, dearer"))
+    later = stage.last(PlaceOrder).intent
+    stage.send(later)
+    stage.after(1)
+    for intent in (first, later):
+        stage.answer(intent, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+
+    stage.after(1).token()
+    for _ in range(5):
+        stage.after(1).quote()
+
+    assert [each for each in follows(stage) if each] == [later.intent_id]
+    assert [code for code, _ in given_up(stage)] == ["SIGNAL_GONE"]
+
+
 def test_what_is_asked_for_in_the_very_instant_of_the_order_contradicts_nothing() -> None:
     stage = held_stage(sellable=500)
 

@@ -704,6 +704,20 @@ def test_a_second_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_a_
     assert [row.order_id for row in stage.engine.status().open_orders] == ["ORD7"]
 
 
+@pytest.mark.parametrize(("is_refused", "later_s"), [(True, 0), (False, 600)])
+def test_who_tries_again_by_hand_what_was_refused_with_a_row_is_no_ghost(is_refused, later_s):
+    stage = Stage()
+    intent, own = _refused_with_a_row(stage, "ORD6")
+    stage.after(60 + later_s).book(own)
+    tried = report_of(intent, "ORD9", state=OrderState.REJECTED, status="REJECTED")
+    if not is_refused:
+        tried = replace(report_of(intent, "ORD9"), placed_at=stage.now)
+
+    stage.after(1).book(own, tried)
+
+    assert (_told(stage), stage.engine.status().halted_symbols) == ([], {})
+
+
 def test_a_copy_whose_row_came_before_the_refusal_is_a_ghost_with_the_next_list():
     stage = Stage()
     intent = stage.buy()
@@ -1007,8 +1021,10 @@ def test_what_the_broker_itself_has_named_is_cancelled_in_time_whatever_its_rows
     assert _cancels_although_unlike(stage, intent, {"quantity": 200})[:1] == ["ORD7"]
 
 
-def test_nor_is_it_after_a_restart_while_its_symbol_is_halted_by_its_row():
-    first, intent = _found_and_unlike({"symbol": "SSI"})
+@pytest.mark.parametrize("shown", [{"symbol": "SSI"}, {"executed": 100, "executed_amount": 0}])
+def test_nor_is_it_after_a_restart_while_its_symbol_is_halted_by_its_row(shown):
+    first, intent = _found_and_unlike(shown)
+    first.after(1).book(report_of(intent, "ORD7", symbol="SSI"))
     row, halted = first.entries_of_order("ORD7"), dict(first.engine.status().halted_symbols)
     stored = StoredIntent(intent, SendState.MATCHED, "ORD7", attempt_of(intent, START))
     expiring = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))

@@ -5,6 +5,7 @@ from datetime import datetime, time, timedelta
 
 import pytest
 
+from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import (
     DAY_NOTE,
     Decision,
@@ -18,9 +19,11 @@ from bot.domain.entry import (
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import (
     CancelOrder,
+    InstrumentsRead,
     PlaceOrder,
     QuoteReceived,
     ReadOrderToCancel,
+    Reconciled,
     TradingDayStarted,
 )
 from bot.domain.operations import Action, OperatorActed, TradingDayEnded
@@ -30,7 +33,7 @@ from bot.domain.plan import AccountLimits, Limits, Wake
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of, result_of
+from tests.engine.stage import ACCOUNT, DAY, HPG, PLAN, START, Stage, report_of, result_of
 
 LIMIT = AccountLimits(max_loss_per_day=100_000)
 
@@ -296,6 +299,41 @@ def test_net_assets_that_jump_count_once_a_second_read_shows_them(net_assets):
         assert limits[-1] == net_assets // 1_000 or _alerts(stage) == []
 
     assert limits == [972_959, 972_959, 972_959, net_assets // 1_000]
+
+
+def test_false_net_assets_of_before_count_no_longer_than_it_takes_to_read_the_right_ones():
+    settings = EngineSettings(account_limits=AccountLimits(max_loss_nav_ppm=1_000))
+    nothing = {"HPG": Holding("HPG", 0, 0, 0, 20_000)}
+    base = AccountSnapshot(START - timedelta(minutes=5), ACCOUNT, 10**9, 0, nothing)
+    restarted = Stage(
+        settings=settings, cash=10**9, sellable=0, recovery=Recovery(DAY, bases=(base,))
+    )
+    new = Stage(settings=settings, cash=10**9, sellable=0, is_open=False)
+    new.handle(InstrumentsRead(new.now, (HPG,)))
+    new.phase(Phase.PROGRESS)
+    new.account(net_assets=0)
+    new.handle(Reconciled(new.now))
+    new.after(15).account()
+    new.quote()
+
+    for stage in (restarted, new):
+        bought(stage)
+
+        assert _alerts(stage) == []
+
+
+def test_a_doubt_about_cash_after_a_read_of_false_net_assets_halts_nothing():
+    stage = staged(AccountLimits(max_loss_nav_ppm=1_000))
+    bought(stage)
+    stage.cash -= 27_040_500
+    stage.after(1).account(total=1_000)
+    stage.after(60).quote(26_900)
+    stage.after(1).account(total=1_000, net_assets=0)
+
+    stage.cash -= 500
+    stage.after(60).account(total=1_000)
+
+    assert _alerts(stage) == []
 
 
 def test_a_restart_keeps_entries_stopped_while_there_is_a_limit():
