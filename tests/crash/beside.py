@@ -26,7 +26,7 @@ from bot.journal.writing import emergency, heads
 from bot.runtime.state_dir import LEDGER
 from bot.sandbox.house.ledger import read_ledger
 from tests.crash.harness import LOOK_S, READY_S_MAX, Crashing, crashing
-from tests.crash.points import RESTING, prepare, show
+from tests.crash.points import RESTING, prepare, show, told
 from tests.crash.strikes import CALLS, NOT_HERE, Strike, may_strike, struck, struck_at
 from tests.faults.hanging import locked
 from tests.proofs import undone
@@ -234,17 +234,10 @@ def main() -> int:
     if not may_strike():
         sys.stdout.write(f"{NOT_HERE}\n")
         return 2
-    started, problems = time.monotonic(), 0
-    for way in WAYS if asked.way == "all" else [asked.way]:
-        for flow in FLOWS if asked.flow == "all" else [asked.flow]:
-            if way == "kill" or flow in KEEPING:
-                found = go_through(flow, way)
-                problems += len(found.problems)
-                show("")
-                sys.stdout.write("\n".join((*found.lines(), "")))
-                sys.stdout.flush()
-    sys.stdout.write(f"{time.monotonic() - started:.0f} s\n")
-    return 1 if problems else 0
+    ways = WAYS if asked.way == "all" else [asked.way]
+    flows = FLOWS if asked.flow == "all" else [asked.flow]
+    wanted = ((flow, way) for way in ways for flow in flows if way == "kill" or flow in KEEPING)
+    return 1 if told(go_through(flow, way) for flow, way in wanted) else 0
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ journal had it, on a working disk.
 import argparse
 import itertools
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
 from bot.journal.writing.emergency import FILE
 from tests.crash.harness import Crashing, crashing
-from tests.crash.points import FLOWS, carry_out, prepare, show
+from tests.crash.points import FLOWS, carry_out, prepare, show, told
 from tests.crash.strikes import NOT_HERE, WRITES, Strike, may_strike, struck, threads_of
 from tests.proofs import undone
 
@@ -108,15 +107,8 @@ def main() -> int:
     if not may_strike():
         sys.stdout.write(f"{NOT_HERE}\n")
         return 2
-    started, problems = time.monotonic(), 0
-    for flow in FLOWS if asked.flow == "all" else [asked.flow]:
-        found = refuse_all(flow, step=asked.step)
-        problems += len(found.problems)
-        show("")
-        sys.stdout.write("\n".join((*found.lines(), "")))
-        sys.stdout.flush()
-    sys.stdout.write(f"{time.monotonic() - started:.0f} s\n")
-    return 1 if problems else 0
+    flows = FLOWS if asked.flow == "all" else [asked.flow]
+    return 1 if told(refuse_all(flow, step=asked.step) for flow in flows) else 0
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tests.crash.harness import (
     LOOK_S,
@@ -250,6 +250,27 @@ def show(text: str) -> None:
         sys.stderr.flush()
 
 
+class Table(Protocol):
+    """What came of a flow."""
+
+    problems: list[str]
+
+    def lines(self) -> list[str]:
+        """The table of the flow."""
+
+
+def told(found: Iterable[Table], where: str = "") -> int:
+    """Print each table as it comes, and how long all took; return how many problems there are."""
+    started, problems = time.monotonic(), 0
+    for each in found:
+        problems += len(each.problems)
+        show("")
+        sys.stdout.write("\n".join((*each.lines(), "")))
+        sys.stdout.flush()
+    sys.stdout.write(f"{where}{time.monotonic() - started:.0f} s\n")
+    return problems
+
+
 def main() -> int:
     """Go through the flows of the command line; the exit code tells whether all was well."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.points")
@@ -261,15 +282,9 @@ def main() -> int:
         sys.stdout.write(f"{NOT_HERE}\n")
         return 2
     flows = list(FLOWS) if asked.flow == "all" else [asked.flow]
-    started, found = time.monotonic(), []
     with databases(asked.db) as new:
-        for flow in flows:
-            found.append(go_through(flow, new, step=asked.step))
-            show("")
-            sys.stdout.write("\n".join((*found[-1].lines(), "")))
-            sys.stdout.flush()
-    sys.stdout.write(f"journal on {asked.db}, {time.monotonic() - started:.0f} s\n")
-    return 1 if any(each.problems for each in found) else 0
+        found = (go_through(flow, new, step=asked.step) for flow in flows)
+        return 1 if told(found, f"journal on {asked.db}, ") else 0
 
 
 if __name__ == "__main__":

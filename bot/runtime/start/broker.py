@@ -118,15 +118,8 @@ class BrokerRetry:
                 return answer
             pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
             tries += 1
-            match _read_behind(failure):
-                case Refused():
-                    what = "the broker answers with an error"
-                case Malformed():
-                    what = UNUSABLE
-                case NotNow():
-                    what = LATER
-                case _:
-                    what = "the broker does not answer"
+            refused, silent = "the broker answers with an error", "the broker does not answer"
+            what = _what_is_wrong(_read_behind(failure), refused, silent)
             self.tell(f"{what} ({failure})", pause_s)
             await self.pause(pause_s)
 
@@ -291,17 +284,21 @@ def unreachable(error: BrokerError) -> OperatorMistake:
             f"Look at the broker's page of API keys: {KEY_QUESTIONS}"
         )
         return OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET)
-    match error:
-        case Refused():
-            what = "the broker refused"
-        case Malformed():
-            what = UNUSABLE
-        case NotNow():
-            what = LATER
-        case _:
-            what = "the broker did not answer"
+    what = _what_is_wrong(error, "the broker refused", "the broker did not answer")
     text = f"{what}: {error}. Nothing was sent."
     return OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
+
+
+def _what_is_wrong(error: BrokerError, refused: str, silent: str) -> str:
+    match error:
+        case Refused():
+            return refused
+        case Malformed():
+            return UNUSABLE
+        case NotNow():
+            return LATER
+        case _:
+            return silent
 
 
 def _read_behind(error: BrokerError) -> BrokerError:
