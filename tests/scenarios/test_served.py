@@ -250,8 +250,9 @@ async def test_a_broker_that_nobody_serves_is_said_and_exits_with_6(tmp_path: Pa
 
 
 async def test_a_secret_that_the_broker_refuses_is_said_and_exits_with_4(tmp_path: Path) -> None:
-    clock = SystemClock()
-    played = Sandbox(scenario(), load_rulebook(), clock=clock, wire=clock)
+    wire = SystemClock()
+    market = ScaledClock(wire, start=START, speed=1)  # else it plays every day since then first
+    played = Sandbox(scenario(), load_rulebook(), clock=market, wire=wire)
     async with serve(played) as base_url:
         config = write_project(
             tmp_path, scenario="quiet", strategies=[once()], broker={"base_url": base_url}
