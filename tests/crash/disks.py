@@ -26,8 +26,6 @@ MANNERS: Final = ("", "+")
 """Once, at the Nth call, or at each from there on."""
 FAULT_S: Final = 1.0
 """How long a flow is watched under the fault."""
-POLLS_S: Final = 3.0
-"""How long polls are: they write when something has changed."""
 MISSES_MAX: Final = 2
 LATE: Final = "2026-11-19T04:00"
 """From 11:00 of the market on a new morning is begun: at lunch nothing can be placed."""
@@ -82,7 +80,7 @@ def refuse(story: Crashing, flow: str, error: str, when: str, found: Refused) ->
     files = [journal, journal.with_name("journal.db-wal"), journal.with_name("journal.db-shm")]
     thread = threads_of(story.bot.pid)[1]
     with struck(thread, Strike(WRITES, error, when, files), log):
-        carry_out(story, flow, within_s=FAULT_S if FLOWS[flow] else POLLS_S)
+        carry_out(story, flow, within_s=FAULT_S)
         ended, state = story.bot.poll() is not None, story.status().get("state", "no answer")
         story.bot.kill()  # before the disk works again
     _, err = story.bot.communicate()

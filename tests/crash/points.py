@@ -39,11 +39,12 @@ FLOWS: Final[Mapping[str, str | None]] = {
 }
 """The request whose answer ends a flow; polls have none."""
 FLOW_S_MAX: Final = 30.0
-POLL_S: Final = 0.6
+POLL_S: Final = 3.0
+"""How long polls are watched: the journal's thread writes when something has changed."""
 BLOCKED_S: Final = 3.0
 """How long a change may take before its state is looked at, which are calls too."""
 SETTLE_S: Final = 0.1
-"""How long a flow may still write after its answer, and how long polls are watched."""
+"""How long a flow may still write after its answer."""
 THREADS: Final = 2
 """The main thread and the journal's. `tests.crash.beside` has those that write beside it."""
 AGAIN_S: Final = 15.0
@@ -180,7 +181,9 @@ def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> N
     assert story.bot is not None
     verb = FLOWS[flow]
     if verb is None:
-        time.sleep(within_s or POLL_S)
+        polled_at = time.monotonic() + POLL_S
+        while story.bot.poll() is None and time.monotonic() < polled_at:
+            time.sleep(LOOK_S)
         return
     before, row = _answers(story, verb), None if flow == "place" else _untouched(story)
     reply = _begin(story, flow, row)
