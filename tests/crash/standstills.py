@@ -84,8 +84,7 @@ def sleep_through(
     Path(os.environ[ASLEEP]).write_bytes(struct.pack("q", round(seconds * 1e9)))
     story.bot.send_signal(signal.SIGCONT)
     started = time.monotonic()
-    told = "select text from notes where text like '%stood still for%'"
-    while not (found := [str(row["text"]) for row in story.rows(told)]):
+    while not (found := [text for text in _notes(story) if "stood still for" in text]):
         if time.monotonic() - started > READY_S_MAX:
             return {}, [f"a sleep of {seconds:g} s was not noticed"]
         time.sleep(0.05)
@@ -104,6 +103,10 @@ def sleep_through(
     wrong = [f"{old} orders were sent that were decided before the sleep"] if old else []
     wrong += [f"it slept for {seconds:g} s: {found[0]}"] if abs(said_s - seconds) > 5 else []
     return result, wrong
+
+
+def _notes(story: Crashing) -> Sequence[str]:
+    return [str(row["text"]) for row in story.rows("select text from notes")]
 
 
 def _ages_when_sent(story: Crashing) -> Sequence[float]:
