@@ -40,7 +40,7 @@ FLOWS: Final[Mapping[str, str | None]] = {
 """The request whose answer ends a flow; polls have none."""
 FLOW_S_MAX: Final = 30.0
 POLL_S: Final = 3.0
-"""How long polls are watched: the journal's thread writes when something has changed."""
+"""How long polls are watched, and never less: they write when something has changed."""
 BLOCKED_S: Final = 3.0
 """How long a change may take before its state is looked at, which are calls too."""
 SETTLE_S: Final = 0.1
