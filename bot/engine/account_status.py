@@ -220,7 +220,7 @@ def _of_account(state: State, account: str) -> Iterator[LimitUse]:
         state.exposure.of(account),
     )
     snapshot, now = state.accounts.get(account), state.now
-    nav = snapshot.net_asset_value if snapshot is not None else None
+    nav = losses.nav_of(state, account)
     gap, age_max = limits.max_price_gap_ppm, limits.max_account_age
     gross_max, unit = _part(nav, limits.max_gross_nav_ppm), "VND"
     gross = None if snapshot is None else worth.value + bought(state, account)
@@ -272,7 +272,7 @@ def _of_symbols(state: State, account: str) -> Iterator[LimitUse]:
         state.usage.of(account),
         state.accounts.get(account),
     )
-    nav = snapshot.net_asset_value if snapshot is not None else None
+    nav = losses.nav_of(state, account)
     values = (limits.max_position_value, _part(nav, limits.max_position_nav_ppm))
     most = min((each for each in values if each is not None), default=None)
     mine = [one for one in state.strategies.values() if one.plan.account == account]

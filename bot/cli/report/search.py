@@ -46,7 +46,7 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
     if refused := found.count(TrialState.REFUSED):
         made.append(f"{refused:,} refused by the strategy's own check")
     if idle := _idle(found):
-        made.append(f"{idle:,} that never traded")
+        made.append(f"{idle:,} that traded on none of the days searched")
     if without := found.count(TrialState.SILENT) - idle:
         made.append(f"{without:,} with too few days for a figure")
     few = f"; {found.wanted:,} were wanted, but there are no more"
@@ -71,7 +71,7 @@ def sections(found: Search) -> Iterator[tuple[str, str]]:
         yearly = 250**0.5  # daily ratios, annualised
         chance, shows = deflated.expected_best * yearly, deflated.sharpe * yearly
         luck = (
-            f"{deflated.probability * 100:.0f} % (deflated Sharpe ratio): the best of "
+            f"{_likely(deflated.probability)} (deflated Sharpe ratio): the best of "
             f"{deflated.trials:,} worthless trials would show {chance:.2f}, "
             f"this one shows {shows:.2f} over {deflated.days} days"
         )
@@ -133,7 +133,7 @@ def search_json(found: Search, name: str) -> Plain:
         "trials": len(found.trials),
         "played": found.count(TrialState.PLAYED),
         "refused": found.count(TrialState.REFUSED),
-        "never_traded": _idle(found),
+        "idle_when_searched": _idle(found),
         "repeated": found.repeated,
         "best": None if best is None else _trial_json(found, best),
         "as_it_is": _trial_json(found, found.before),
@@ -189,9 +189,16 @@ def progress_words(done: int, wanted: int, best: Trial | None, objective: Object
 
 
 def _idle(found: Search) -> int:
-    """Return how many trials never traded; others may have too few days for a figure."""
+    """Return how many trials traded on none of the days searched; others have too few days."""
     silent = (trial for trial in found.trials if trial.state is TrialState.SILENT)
     return sum(not each.outcome or not any(each.outcome.gains[: found.seen]) for each in silent)
+
+
+def _likely(probability: float) -> str:
+    """Return a probability in per cent; what is not certain is neither 0 nor 100 %."""
+    whole = min(max(probability * 100, 1), 99)
+    more = "over " if probability > 0.99 else "under " if probability < 0.01 else ""
+    return f"{more}{whole:.0f} %"
 
 
 def _both(found: Search, trial: Trial) -> str:

@@ -37,6 +37,17 @@ def limit_of(state: State, account: str) -> int | None:
     return min((limit for limit in found if limit is not None), default=None)
 
 
+def nav_of(state: State, account: str) -> int | None:
+    """Return the NAV that limits given as a share of it are of: the smaller of the newest read and
+    the one that counts, as one that is too large by itself would open them. None before a read.
+    """
+    snapshot, assets = state.accounts.get(account), state.reconciling.net_assets.get(account)
+    if snapshot is None:
+        return None
+    read = max(0, snapshot.net_asset_value)
+    return read if assets is None else min(read, assets.counted)
+
+
 def is_limited(state: State) -> bool:
     """Whether an account's loss of a day has a limit at all."""
     limits = state.settings.account_limits

@@ -133,7 +133,7 @@ def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | No
     if not state.has_account_limits:
         return None
     limits, account, symbol = state.settings.account_limits, request.account, request.symbol
-    usage, snapshot = state.usage.of(account), state.accounts.get(account)
+    usage = state.usage.of(account)
     read_at = read_of(state, account)
     worth, side, index = state.exposure.of(account), request.side, state.index
     here = open_value = 0
@@ -161,7 +161,7 @@ def use_of(state: State, request: OrderRequest, means: Means) -> AccountUse | No
         sales_of_minute=usage.sales_of_minute.count(state.now),
         worst_price=_worst(levels, request),
         shown=sum([level.volume for level in levels]),
-        nav=snapshot.net_asset_value if snapshot is not None else None,
+        nav=losses.nav_of(state, account),
         age=state.now - read_at if read_at is not None else None,
         position_value=state.exposure.value_of(account, symbol) + open_value,
         gross=worth.value + bought(state, account),

@@ -336,6 +336,36 @@ def test_a_doubt_about_cash_after_a_read_of_false_net_assets_halts_nothing():
     assert _alerts(stage) == []
 
 
+@pytest.mark.parametrize(
+    ("limits", "shown"),
+    [
+        (AccountLimits(max_gross_nav_ppm=100_000), "max_gross_of_nav"),
+        (AccountLimits(max_position_nav_ppm=100_000), "max_position_value"),
+    ],
+)
+def test_net_assets_that_are_too_large_open_no_limit_before_a_second_read(limits, shown):
+    stage = staged(limits)
+    stage.after(1).account()
+
+    allowed = []
+    for net_assets in (None, 10 * stage.cash, 10 * stage.cash, stage.cash // 10):
+        stage.after(1).account(net_assets=net_assets)
+        allowed += [each.allowed for each in stage.engine.limits() if each.key == shown]
+
+    assert allowed == [stage.cash // 10, stage.cash // 10, stage.cash, stage.cash // 100]
+
+
+def test_an_order_is_judged_by_the_net_assets_that_count():
+    stage = staged(AccountLimits(max_gross_nav_ppm=28_000))
+    bought(stage)
+    stage.cash -= 27_040_500
+    stage.after(1).account(total=1_000)
+    stage.after(60).quote(27_000)
+    stage.account(total=1_000, net_assets=10 * stage.cash)
+
+    assert _asked(stage, _buy)[:2] == (Verdict.BLOCKED, "GROSS")
+
+
 def test_a_restart_keeps_entries_stopped_while_there_is_a_limit():
     kept = Recovery(DAY, reduced={ACCOUNT: "day loss"})
 

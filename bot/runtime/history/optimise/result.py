@@ -131,7 +131,7 @@ FIGURE: Final[Mapping[Objective, Callable[[Sequence[float]], float | None]]] = {
 
 class TrialState(StrEnum):
     """PLAYED: it has figures. REFUSED: the strategy's own check refused its values. SILENT: it was
-    played but has no figure, usually because it never traded.
+    played but has no figure, usually because it traded on none of the days searched.
     """
 
     PLAYED = "played"

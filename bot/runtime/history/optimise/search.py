@@ -149,7 +149,8 @@ class _Judge:
         value = FIGURE[self.objective](outcome.gains[: self.seen])
         has_traded = any(outcome.gains[: self.seen])
         if value is None or not has_traded:
-            why = "too few days for a figure" if has_traded else "it never traded"
+            idle = "it traded on none of the days searched"
+            why = "too few days for a figure" if has_traded else idle
             return Trial(number, values, TrialState.SILENT, None, outcome, why)
         return Trial(number, values, TrialState.PLAYED, value, outcome)
 

@@ -16,6 +16,7 @@ import pytest
 
 from bot.cli.report.search import search_json, search_page, sections
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.history.optimise.deflated import Deflated
 from bot.runtime.history.optimise.result import (
     Fold,
     Objective,
@@ -396,5 +397,20 @@ def test_a_trial_that_traded_on_too_few_days_is_not_one_that_never_traded() -> N
     as_json = search_json(found_of(traded, idle), "hill")
 
     assert isinstance(as_json, dict)
-    assert as_json["never_traded"] == 1
-    assert made == "2 made: 0 played, 1 that never traded, 1 with too few days for a figure"
+    assert as_json["idle_when_searched"] == 1
+    none, few = "1 that traded on none of the days searched", "1 with too few days for a figure"
+    assert made == f"2 made: 0 played, {none}, {few}"
+
+
+@every_row("probability, told", [(0.9962, "over 99 %"), (0.0001, "under 1 %"), (0.946, "95 %")])
+def test_what_is_likely_is_not_told_as_certain(
+    probability: float, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = found_of(*(trial_of(number, 0.02 + number / 1_000) for number in range(4)))
+    monkeypatch.setattr(
+        Search, "deflated", lambda _: Deflated(probability, 0.1, 0.2, 4, 0.01, 40, 0.0, 3.0)
+    )
+
+    luck = dict(sections(found))["more than luck"]
+
+    assert luck.startswith(f"{told} (deflated Sharpe ratio)")
