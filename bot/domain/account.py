@@ -88,6 +88,7 @@ class Break:
 class AccountSnapshot:
     """The broker's figures for one sub-account. `is_snapshot`: its prices are not live. `secured`:
     the part of its cash that is held for today's buys; None: the broker does not say.
+    `net_asset_value` contains what sales still bring in.
     """
 
     at: datetime

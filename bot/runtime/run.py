@@ -289,7 +289,7 @@ class Run:
 
         With open work `left`, or as a service, keep trying until it answers or the bot is stopped.
         """
-        waits, self._lost = has_open_work(left) or self._options.is_service, lost_places(left)
+        waits, self._left = has_open_work(left) or self._options.is_service, left
         self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, waits)
         early = partial(handlers_of, self._fields, halt=self._halt, breaks=left.breaks)
         do = early(why=lambda: self._retry.trouble, stop=self._controls.stop if waits else None)
@@ -311,7 +311,7 @@ class Run:
                 self._retry,
                 self._inbox.post,
                 DryWriter if self._options.dry_run else OrderWriter,
-                self._lost,
+                self._left,
             )
         except UnknownSymbols as error:
             plans = [each.plan for each in self._strategies]

@@ -292,6 +292,7 @@ async def test_an_account_snapshot_is_shares_and_money():
     [
         ({"balance": 30, "td_balance": 20, "securities_amt": 7, "total_debt_amt": 2}, (10, 15)),
         ({"ci_balance": 5, "net_asset_value": 0}, (5, 0)),
+        ({"ci_balance": 5, "receiving_amt": 3, "securities_amt": 7}, (5, 15)),
     ],
 )
 async def test_money_that_the_broker_leaves_out_is_made_from_the_rest(
@@ -305,6 +306,43 @@ async def test_money_that_the_broker_leaves_out_is_made_from_the_rest(
     snapshot = await bench.broker.client.account_snapshot(ACCOUNT, START)
 
     assert (snapshot.cash, snapshot.net_asset_value) == expected
+
+
+SOLD = {
+    "ci_balance": 18_900_000,
+    "balance": 18_900_000,
+    "securities_amt": 8_040_000,
+    "ca_receiving": 100_000,
+    "receiving_t2": 80_199_000,
+    "receiving_amt": 80_199_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "changes"),
+    [
+        (27_040_000, {}),  # as the broker's own formula for a sub-account makes it
+        (107_239_000, {}),  # sale money due is in it
+        (27_040_000, {"receiving_amt": 0}),
+        (27_040_000, {"receiving_t2": 0}),
+        (27_040_000, {"balance": None}),
+        (77_040_000, {"balance": 68_900_000, "td_balance": 50_000_000}),
+        (77_040_000, {"balance": None, "td_balance": 50_000_000}),
+        (25_040_000, {"hold_balance": 1_500_000, "total_debt_amt": 500_000}),
+        (26_900_000, {}),  # its shares are valued at another price than its sum
+    ],
+)
+async def test_net_assets_contain_sale_money_due_once(shown: int, changes: dict[str, int]) -> None:
+    money = {**SOLD, "net_asset_value": shown, **changes}
+    bench = desk(
+        Reply({"error_code": "0", "data": {"portfolio": []}}),
+        Reply({"error_code": "0", "result": money}),
+    )
+
+    snapshot = await bench.broker.client.account_snapshot(ACCOUNT, START)
+
+    due = 0 if shown > 100_000_000 else 80_199_000
+    assert (snapshot.cash, snapshot.net_asset_value) == (18_900_000, shown + due)
 
 
 async def test_an_account_without_its_cash_cannot_be_used() -> None:

@@ -8,7 +8,7 @@ retries at growing intervals, reports that, and accepts a stop meanwhile.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -29,16 +29,18 @@ from bot.broker.errors import (
 )
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
+from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.domain.account import SubAccount
-from bot.domain.entry import AttemptStarted, Note, Number
+from bot.domain.entry import Note, Number
 from bot.domain.local_time import minute_of
 from bot.domain.message import ClockOffsetChanged, Noted
+from bot.domain.recovery import Recovery
 from bot.engine.control_state import Standing
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
-from bot.runtime.fence import Fence
+from bot.runtime.fence import Fence, lost_places
 from bot.runtime.hush import hiding
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.watches import QuotaWatch, tell_accepted, tell_refused
@@ -54,6 +56,8 @@ from bot.runtime.worlds.system import ServedEnvironment, SystemEnvironment
 DRIFT_CHARACTERS_MAX: Final = 300
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Waits before the broker is asked again; the last one repeats until the bot is stopped."""
+CLOCK_WAIT_MAX: Final = timedelta(minutes=1)
+"""A clock set back by more is not waited for: with one so far off no order was sent (R25)."""
 
 ABOUT_CODES: Final = "OTP_"
 """How the broker's codes of 2FA begin."""
@@ -153,13 +157,13 @@ async def meet_broker(
     retry: BrokerRetry,
     post: Post,
     writes: type[OrderWriter],
-    lost: Sequence[AttemptStarted],
+    left: Recovery,
 ) -> tuple[Broker, SubAccount, Fence, bool]:
     """Find the broker and our account there; return both, and whether a code was asked for.
 
-    First the nonces of the places that an earlier run has `lost` are tried, as the time in which
-    they prove something is running out. Raises OperatorMistake; if nothing is open, also if the
-    broker does not answer.
+    First the nonces of the places that an earlier run has lost are tried, as the time in which they
+    prove something is running out. `left` is what the journal has of it. Raises OperatorMistake; if
+    nothing is open, also if the broker does not answer.
     """
     wanted = loaded.settings.broker.account
     try:
@@ -176,13 +180,45 @@ async def meet_broker(
             post=post,
         )
         async with clock_held(environment, tasks):
-            await fence.begin(lost, tasks.spawn)
+            await fence.begin(lost_places(left), tasks.spawn)
             account = await retry.ask(partial(choose_account, broker.client, wanted))
             code = environment.mailed_code
             has_asked = await retry.ask(partial(sign_in, broker, loaded.state_dir, code))
+            is_wall = environment.has_machines_time
+            await wait_for_clock(left, environment.market, retry, is_wall=is_wall)
     except BrokerError as error:
         raise unreachable(error) from error
     return broker, account, fence, has_asked
+
+
+async def wait_for_clock(
+    left: Recovery, clock: Clock, retry: BrokerRetry, *, is_wall: bool
+) -> None:
+    """Wait until it is as late as in the newest figures of the journal.
+
+    By a clock that was set back meanwhile they would be of the future: a fill would count once more
+    than the account shows it, and a row that is read now would be older than the last one.
+    """
+    newest, now = newest_of(left), clock.now()
+    if newest is None or newest <= now:
+        return
+    seconds = (newest - now).total_seconds()
+    text = f"the journal goes on {seconds:,.1f} s after this machine's clock, which was set back"
+    if newest - now <= CLOCK_WAIT_MAX:
+        retry.report(f"{text}. The bot waits until that time has come. To end it: bot stop")
+        retry.trouble = text
+        await retry.pause(seconds)
+        retry.trouble = ""
+    elif is_wall:
+        more = "what was filled of late may count twice, and new rows as old, until then"
+        retry.report(f"{text}: {more}. Set the clock, then restart the bot")
+
+
+def newest_of(left: Recovery) -> datetime | None:
+    """Return when the newest row, fill or read of an account in the journal was, if any."""
+    rows = (row.at for row in (*left.orders, *left.traded_elsewhere))
+    reads = (read.at for read in (*left.bases, *left.account_reads))
+    return max((*rows, *reads, *(fill.at for _, fill in left.recent_fills)), default=None)
 
 
 def connect_broker(

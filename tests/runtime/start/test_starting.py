@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -25,10 +26,12 @@ from bot.runtime.control.server import EarlyHalt
 from bot.runtime.journal_file import begin_journal, prepare_journal
 from bot.runtime.read_health import Health
 from bot.runtime.reads import DayBookReader, Reads
-from bot.runtime.start.broker import BrokerRetry, unreachable
+from bot.runtime.start.broker import BrokerRetry, unreachable, wait_for_clock
 from bot.runtime.start.opening import has_open_work
+from tests.broker.loopback import JumpingWaiter
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.engine.stage import DAY, START, Stage
+from tests.rows import every_row
 from tests.staging import commits_of
 
 
@@ -75,6 +78,52 @@ class NoWait:
 
     async def sleep_until(self, instant: datetime) -> None:
         """Return at once."""
+
+
+@pytest.mark.parametrize("what", ["orders", "traded_elsewhere", "recent_fills", "bases"])
+@pytest.mark.parametrize(("back_s", "waits"), [(-1, False), (0, False), (14, True), (60, True)])
+async def test_a_start_waits_for_the_newest_entry_of_the_journal(
+    what: str, back_s: float, *, waits: bool
+) -> None:
+    newest = START + timedelta(seconds=back_s)
+    figures: dict[str, Any] = {
+        "orders": replace(ROW, at=newest),
+        "traded_elsewhere": replace(ROW, at=newest),
+        "recent_fills": (DAY, SimpleNamespace(at=newest)),
+        "bases": SimpleNamespace(at=newest),
+    }
+    older = replace(ROW, at=START - timedelta(seconds=30))
+    changes: dict[str, Any] = {what: (figures[what],)}
+    left = replace(Recovery(DAY, orders=(older,)), **changes)
+    told: list[str] = []
+    waiter = JumpingWaiter(SimulatedClock(START))
+
+    await wait_for_clock(left, waiter.clock, _retry(waiter, told), is_wall=True)
+
+    assert waiter.waits == ([newest] if waits else [])
+    assert [text.split(",")[0] for text in told] == (
+        [f"the journal goes on {back_s}.0 s after this machine's clock"] if waits else []
+    )
+
+
+@every_row("is_wall", [True, False])
+async def test_a_start_waits_for_no_clock_that_is_off_by_more_than_a_minute(
+    *, is_wall: bool
+) -> None:
+    left = Recovery(DAY, orders=(replace(ROW, at=START + timedelta(hours=1)),))
+    told: list[str] = []
+    waiter = JumpingWaiter(SimulatedClock(START))
+
+    await wait_for_clock(left, waiter.clock, _retry(waiter, told), is_wall=is_wall)
+
+    assert waiter.waits == []
+    assert [text.endswith("Set the clock, then restart the bot") for text in told] == (
+        [True] if is_wall else []
+    )
+
+
+def _retry(waiter: JumpingWaiter, told: list[str]) -> BrokerRetry:
+    return BrokerRetry(waiter, told.append, is_needed=True)
 
 
 async def _asked(error: BrokerError, *, is_needed: bool) -> tuple[str, list[str]]:
