@@ -198,10 +198,11 @@ class Index:
     """All orders and intents of the day, and those of earlier days that are still unresolved.
 
     `orders` and `intents` are for reading; `track_order` and `track_intent` add to them, and the
-    groups answer queries. `reserved` is the money for all buys with a price, fees included; those
-    `at_market` cost what the quote says at that time. `working` counts this bot's orders that work,
-    or may work; `bought` is the cost of all open buys with a price, without fees, including
-    external ones. `external` has the orders that others placed in an account, open or not.
+    groups answer queries. `reserved` is the money for own buys with a price, fees included, and
+    `reserved_elsewhere` for external ones; those `at_market` cost what the quote says at that time.
+    `working` counts this bot's orders that work, or may work; `bought` is the cost of all open buys
+    with a price, without fees, including external ones. `external` has the orders that others
+    placed in an account, open or not.
     """
 
     def __init__(self, rulebook: Rulebook) -> None:
@@ -219,6 +220,7 @@ class Index:
         self.held = Groups[bool, TrackedIntent]()
         self.not_placed = Groups[Look, TrackedIntent]()
         self.reserved = Sums()
+        self.reserved_elsewhere = Sums()
         self.working = Sums()
         self.bought = Sums()
         self.orders_at_market = Groups[str, TrackedOrder]()
@@ -287,7 +289,7 @@ class Index:
         order.watch = None
         for group in (self.open, self.open_in, self.external, self.orders_at_market):
             group.put(order, None)
-        for sums in (self.reserved, self.working, self.bought):
+        for sums in (self.reserved, self.reserved_elsewhere, self.working, self.bought):
             sums.put(order, None)
         for deadlines in (self.order_polls, self.expiries, self.looks):
             deadlines.put(order, None)
@@ -313,8 +315,9 @@ class Index:
         if price is not None:
             amount = order.open_quantity * price
             bought = row.account, amount
-            part = (row.account, amount + self._rulebook.fee(amount)) if order.is_own else None
-        self.reserved.put(order, part)
+            part = row.account, amount + self._rulebook.fee(amount)
+        self.reserved.put(order, part if order.is_own else None)
+        self.reserved_elsewhere.put(order, None if order.is_own else part)
         self.bought.put(order, bought)
         is_counted = is_open and order.is_own
         self.working.put(order, (row.account, 1) if is_counted else None)

@@ -109,6 +109,16 @@ def _money(
     ]
     wanted = sum(amount + state.rulebook.fee(amount) for amount in amounts)
     yield f"reserved in {account}", state.index.reserved.of(account), wanted
+    elsewhere = sum(
+        amount + state.rulebook.fee(amount)
+        for order in everybodys
+        if order.row.intent_id is None and order.prices != (None,)
+        for amount in [
+            order.open_quantity * max(price for price in order.prices if price is not None)
+        ]
+    )
+    found_elsewhere = state.index.reserved_elsewhere.of(account)
+    yield f"reserved elsewhere in {account}", found_elsewhere, elsewhere
     mine = [order for order in working if order.row.intent_id and order.row.account == account]
     waiting = [one for one in pending if one.intent.account == account]
     yield f"working in {account}", state.index.working.of(account), len(mine) + len(waiting)

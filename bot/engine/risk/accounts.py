@@ -2,8 +2,9 @@
 
 The broker's snapshot is the base. A later fill costs money or shares at once and brings nothing
 before it settles (T+2, 13:00 local: VSDC settlement rules), nor, if the snapshot may contain it
-already, before the next one. Every working order, and every place of unknown outcome, is reserved
-at its full open size and worst price, fee included.
+already, before the next one. Every working order, also one made elsewhere, and every place of
+unknown outcome, is reserved at its full open size and worst price, fee included. Cash that is more
+than twice of what our own fills explain counts once a second read agrees.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,8 +21,9 @@ from bot.domain.message import AccountRead, ReadAccount
 from bot.domain.order import Side
 from bot.domain.recovery import Recovery
 from bot.engine import gate
-from bot.engine.flows import AccountLedger, Flow, NetAssets
+from bot.engine.flows import AccountLedger, Flow, NetAssets, is_near
 from bot.engine.risk import breaks, lags, ledgers
+from bot.engine.risk.expected import expected_at
 from bot.engine.risk.under_way import at_market, worst_price
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -98,13 +100,16 @@ def means_of(
 
 def free_cash(state: State, snapshot: AccountSnapshot) -> int:
     """Return the account's money that no order can still take, fees included."""
-    account, index = snapshot.account, state.index
-    moved = state.flows.cash(account, snapshot.at, state.now)
-    cash = snapshot.cash + moved - index.reserved.of(account)
-    ledger = state.ledgers.get(account)
+    account, index, ledger = snapshot.account, state.index, state.ledgers.get(snapshot.account)
+    cash = snapshot.cash
     if ledger is not None:
         cash -= ledger.held + (ledger.lack.cash if ledger.lack is not None else 0)
-    for symbol, quantity in at_market(state, account):
+        if (None, "cash") in ledger.doubts:
+            own = expected_at(ledger, snapshot.at).cash
+            cash = cash if is_near(cash, own) else min(cash, own)
+    cash += state.flows.cash(account, snapshot.at, state.now)
+    cash -= index.reserved.of(account) + index.reserved_elsewhere.of(account)
+    for symbol, quantity in at_market(state, account, elsewhere=True):
         amount = quantity * worst_price(state, symbol, None)
         cash -= amount + state.rulebook.fee(amount)
     return cash

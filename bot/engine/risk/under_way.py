@@ -31,10 +31,12 @@ def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
     return (seen.quote.ceiling or seen.quote.last) if seen else 0
 
 
-def at_market(state: State, account: str) -> Iterator[tuple[str, int]]:
-    """Yield symbol and open shares of each own buy that has no limit."""
+def at_market(state: State, account: str, *, elsewhere: bool = False) -> Iterator[tuple[str, int]]:
+    """Yield symbol and open shares of each own buy that has no limit, and of those placed
+    `elsewhere`.
+    """
     for order in state.index.orders_at_market.of(account):
-        if order.is_own:
+        if order.is_own or elsewhere:
             yield order.row.symbol, order.open_quantity
     for one in state.index.intents_at_market.of(account):
         yield one.intent.symbol, one.intent.quantity

@@ -51,6 +51,42 @@ def test_a_working_buy_reserves_price_and_fee():
     assert _free(stage) == 100_000_000 - _with_fee(13_500_000)
 
 
+@pytest.mark.parametrize("limit", [27_000, None])
+def test_an_open_buy_made_elsewhere_reserves_its_money_too(limit):
+    stage = Stage()
+    stage.quote(27_000)
+    other = replace(Stage().buy(500, 27_000), limit_price=limit)
+    price = limit or 28_850  # the ceiling
+
+    stage.after(1).book(report_of(other, "APP1"))
+    assert _free(stage) == 100_000_000 - _with_fee(500 * price)
+    assert stage.engine._state.index.reserved.of(ACCOUNT) == 0
+    assert not differences(stage.engine._state)
+
+    rest = _with_fee(300 * price) + _with_fee(200 * 27_000)
+    stage.after(1).book(report_of(other, "APP1", executed=200))
+    assert _free(stage) == 100_000_000 - rest
+
+    elsewhere = replace(other, account="another account")
+    stage.after(1).book(report_of(elsewhere, "APP2"))
+    assert _free(stage) == 100_000_000 - rest
+
+
+@pytest.mark.parametrize(("shown", "counts"), [(100_000_000, 10_000_000), (15_000_000, 15_000_000)])
+def test_cash_that_has_more_than_doubled_counts_once_a_second_read_shows_it(shown, counts):
+    stage = Stage(cash=10_000_000)
+    for _ in range(2):
+        stage.after(20).account()
+
+    stage.cash = shown
+    stage.after(20).account()
+    assert _free(stage) == counts
+
+    stage.after(60).book()
+    stage.after(20).account()
+    assert _free(stage) == shown
+
+
 def test_an_intent_that_has_not_been_answered_reserves_in_full():
     stage = Stage()
 
