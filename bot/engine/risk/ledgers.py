@@ -114,7 +114,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         is_seen_again = snapshot.at - at >= LOOK_AGAIN
         if is_seen_again and read is not None and read.requested_at >= at + _book_lag(state, at):
             certain.append(each)
-            _correct(ledger, each, expected, snapshot)
+            _correct(ledger, each, snapshot)
         else:
             doubts[each.symbol, each.what] = (each.found, at)
     ledger.doubts = doubts
@@ -218,17 +218,16 @@ def own_shares(state: State, account: str) -> dict[str, int]:
     return own
 
 
-def _correct(
-    ledger: AccountLedger, certain: Difference, expected: Expected, snapshot: AccountSnapshot
-) -> None:
+def _correct(ledger: AccountLedger, certain: Difference, snapshot: AccountSnapshot) -> None:
     """Accept the broker's number for ours if a difference is certain."""
     base, symbol = ledger.base, certain.symbol
     ledger.is_new = True
     if symbol is None:
         ledger.base = replace(base, cash=base.cash + certain.amount)
         return
-    ours, theirs = expected.holdings.get(symbol, NONE), snapshot.held(symbol)
-    was = base.held(symbol)
+    # Computed anew: another difference in the symbol may have corrected it in this very read.
+    ours = expected_at(ledger, snapshot.at).holdings.get(symbol, NONE)
+    theirs, was = snapshot.held(symbol), base.held(symbol)
     if certain.limit:  # which of them may be sold is compared once nothing is under way
         now = replace(was, total=was.total + certain.amount)
         ledger.base = replace(base, holdings={**base.holdings, symbol: now})

@@ -9,7 +9,7 @@ from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import AccountSeen, Fill, Note, OrderUpdated, RunState, StateChanged
 from bot.domain.instrument import Phase
 from bot.domain.message import AccountRead, PlaceOrder, Reconciled, TradingDayStarted
-from bot.domain.order import OrderState, SendState
+from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk.expected import Expected, Shares, expected_at
@@ -349,6 +349,27 @@ def test_what_is_certain_in_one_symbol_is_the_base_though_another_is_at_work():
     assert [each.text for each in stage.engine.reconciliation().breaks] == [text]
     assert stage.engine.reconciliation().doubts == ()
     assert [note.text for note in stage.all(Note) if note.kind == "RECONCILE"] == []
+
+
+def test_shares_that_may_not_be_sold_and_are_not_on_their_way_are_noted_once_while_an_order_works():
+    stage = Stage()
+    read_beside(stage, 3, Holding("SSI", 300, 300, 0, 20_000))
+    stage.quote()
+    row = report_of(stage.working())
+
+    read_beside(stage, 6, Holding("SSI", 300, 100, 0, 20_000), row)
+
+    told = [note.text.partition(":")[0] for note in stage.all(Note) if note.kind == "RECONCILE"]
+    assert told == ["SSI sellable", "SSI receiving"]
+
+
+def read_beside(stage: Stage, times: int, holding: Holding, *rows: OrderReport) -> None:
+    """Have an account read that holds shares of the owner's, while these orders are there."""
+    for _ in range(times):
+        now = stage.after(60).now
+        stage.book(*rows)
+        held = {holding.symbol: holding}
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, stage.cash, stage.cash, held)))
 
 
 def test_an_order_on_its_way_in_one_account_holds_up_no_figures_of_another():
