@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Final
 
@@ -102,6 +102,19 @@ class AccountSnapshot:
     def held(self, symbol: str) -> Holding:
         """Return what it holds of a symbol, which may be nothing."""
         return self.holdings.get(symbol) or Holding(symbol, 0, 0, 0, 0)
+
+    def corrected(
+        self, symbol: str, *, total: int, sellable: int, receiving: int
+    ) -> "AccountSnapshot":
+        """Return the figures with so many more shares of a symbol."""
+        was = self.held(symbol)
+        now = replace(
+            was,
+            total=was.total + total,
+            sellable=was.sellable + sellable,
+            receiving=was.receiving + receiving,
+        )
+        return replace(self, holdings={**self.holdings, symbol: now})
 
 
 Moved = tuple[int, int]

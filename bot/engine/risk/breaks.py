@@ -7,6 +7,7 @@ halted if the settings say so. A difference that a corporate action explains is 
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break
@@ -43,6 +44,7 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
                 "expected": each.expected,
                 "found": each.found,
                 "difference": each.amount,
+                **each.corrected,
             },
         )
         is_number = symbol is None or each.what == IN_ALL
@@ -59,7 +61,14 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
             state.note(RECONCILE_NOTE, known, {**facts, EXPLAINED: name}, symbol=symbol)
             continue
         hint = "" if symbol is not None else _fee_hint(state, each.amount)
-        found_one = begin(state, each.text + hint, symbol, ours=each.expected, theirs=each.found)
+        found_one = begin(
+            state,
+            each.text + hint,
+            symbol,
+            ours=each.expected,
+            theirs=each.found,
+            corrected=each.corrected,
+        )
         if symbol is not None:
             of_owner = each.expected - each.beyond - held
             settings = state.settings
@@ -109,9 +118,15 @@ def _fee_hint(state: State, amount: int) -> str:
 
 
 def begin(
-    state: State, text: str, symbol: str | None, *, ours: int | None, theirs: int | None
+    state: State,
+    text: str,
+    symbol: str | None,
+    *,
+    ours: int | None,
+    theirs: int | None,
+    corrected: Numbers = MappingProxyType({}),
 ) -> Break:
-    """Name a break, journal it and raise an alert."""
+    """Name a break, journal it, with what it has corrected in our figures, and raise an alert."""
     name = f"B-{state.reconciling.next_number:04d}"
     state.reconciling.next_number += 1
     rows = [each.row for each in state.orders.values() if symbol in {None, each.row.symbol}]
@@ -121,7 +136,7 @@ def begin(
         if row.trading_date == state.trading_date and row.executed_quantity
     )
     found = Break(name, text, state.now, symbol, ours, theirs, rests_on)
-    _keep(state, found)
+    _keep(state, found, corrected)
     return found
 
 
@@ -129,16 +144,17 @@ def begin_damage(state: State, damage: Sequence[str]) -> None:
     """The journal itself is damaged, or an older copy: nothing is sent because of what it says."""
     more = f"; {len(damage) - 1} findings more" if len(damage) > 1 else ""
     text = f"the journal is damaged, or an older copy of it: {damage[0]}{more}"
-    _keep(state, Break(DAMAGE, text, state.now))
+    _keep(state, Break(DAMAGE, text, state.now), {})
 
 
-def _keep(state: State, found: Break) -> None:
+def _keep(state: State, found: Break, corrected: Numbers) -> None:
     name = found.break_id
     state.reconciling.breaks[name] = found
     running, halted, scope = RunState.RUNNING, RunState.HALTED, f"{SCOPE}{name}"
     state.record(StateChanged(state.now, running, halted, found.text, BY_ENGINE, scope=scope))
     told = _standing(found)
-    state.alert(told.code, told.text, told.facts, about=name, symbol=found.symbol)
+    facts = {**told.facts, **corrected}
+    state.alert(told.code, told.text, facts, about=name, symbol=found.symbol)
 
 
 def on_accepted(state: State, event: BreakAccepted) -> None:

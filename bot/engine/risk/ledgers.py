@@ -20,8 +20,8 @@ unexplained which comes beside money that is held back or was delivered early.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -50,7 +50,8 @@ FEE_OF_MOST: Final = 200
 class Difference:
     """One number that differs from our fills' result. `symbol` None: cash. While something is under
     way, `expected` is the `limit` of what that explains, at least or at most so much, and `beyond`
-    by how much it is above our own figure.
+    by how much it is above our own figure. `corrected`: by how much our shares are, once the
+    broker's number is certain.
     """
 
     symbol: str | None
@@ -59,6 +60,7 @@ class Difference:
     found: int
     limit: str = ""
     beyond: int = 0
+    corrected: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def amount(self) -> int:
@@ -113,8 +115,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         at = since[1] if since[0] == each.found else snapshot.at
         is_seen_again = snapshot.at - at >= LOOK_AGAIN
         if is_seen_again and read is not None and read.requested_at >= at + _book_lag(state, at):
-            certain.append(each)
-            _correct(ledger, each, snapshot)
+            certain.append(_corrected(ledger, each, snapshot))
         else:
             doubts[each.symbol, each.what] = (each.found, at)
     ledger.doubts = doubts
@@ -218,27 +219,26 @@ def own_shares(state: State, account: str) -> dict[str, int]:
     return own
 
 
-def _correct(ledger: AccountLedger, certain: Difference, snapshot: AccountSnapshot) -> None:
-    """Accept the broker's number for ours if a difference is certain."""
+def _corrected(ledger: AccountLedger, certain: Difference, snapshot: AccountSnapshot) -> Difference:
+    """Accept the broker's number for ours, as a difference is certain; return it with what that has
+    corrected. A start corrects what the journal has as the base by the same.
+    """
     base, symbol = ledger.base, certain.symbol
     ledger.is_new = True
     if symbol is None:
         ledger.base = replace(base, cash=base.cash + certain.amount)
-        return
+        return certain
     # Computed anew: another difference in the symbol may have corrected it in this very read.
     ours = expected_at(ledger, snapshot.at).holdings.get(symbol, NONE)
-    theirs, was = snapshot.held(symbol), base.held(symbol)
+    theirs = snapshot.held(symbol)
+    total = theirs.total - ours.total
+    sellable, receiving = theirs.sellable - ours.sellable, theirs.receiving - ours.receiving
     if certain.limit:  # which of them may be sold is compared once nothing is under way
-        now = replace(was, total=was.total + certain.amount)
-        ledger.base = replace(base, holdings={**base.holdings, symbol: now})
-        return
-    now = replace(
-        was,
-        total=was.total + theirs.total - ours.total,
-        sellable=was.sellable + theirs.sellable - ours.sellable,
-        receiving=was.receiving + theirs.receiving - ours.receiving,
+        total, sellable, receiving = certain.amount, 0, 0
+    ledger.base = base.corrected(symbol, total=total, sellable=sellable, receiving=receiving)
+    return replace(
+        certain, corrected={"total": total, "sellable": sellable, "receiving": receiving}
     )
-    ledger.base = replace(base, holdings={**base.holdings, symbol: now})
 
 
 def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> None:

@@ -210,8 +210,8 @@ def _number_of(value: object) -> int | None:
 
 def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
     """Return the figures of each account that count, with what they contain of external orders:
-    those read at the instant that its newest row names, with the cash that breaks since have
-    corrected (a break names no account, so only where there is one). An earlier program took such a
+    those read at the instant that its newest row names, with what breaks since have corrected (a
+    break names no account, so only where there is one). An earlier program took such a
     row over from its emergency journal without the figures; then the row before it counts.
     """
     halts, snapshots = tables.halts, tables.account_snapshots
@@ -223,28 +223,50 @@ def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str
             taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
             stored = connection.execute(taken).mappings().first()
             if stored is not None:
-                base = snapshot_of(stored)
-                moved = _cash_corrected(connection, stored) if len(accounts) == 1 else 0
-                yield replace(base, cash=base.cash + moved), moved_in(agreed)
+                is_only = len(accounts) == 1
+                base = _corrected(connection, stored) if is_only else snapshot_of(stored)
+                yield base, moved_in(agreed)
                 break
 
 
-def _cash_corrected(connection: sa.Connection, base: sa.RowMapping) -> int:
-    """Return by how much the broker's cash was certainly higher than ours after an event: a break,
-    or what a right has explained. The figures after it were not agreed on while other money was
-    held back.
+def _corrected(connection: sa.Connection, stored: sa.RowMapping) -> AccountSnapshot:
+    """Return figures with what was certainly other at the broker than here since: by a break, or by
+    what a right has explained. Those after it were not agreed on while other money was held back,
+    or an order worked.
     """
-    notes, moved = tables.notes, dict[str, int]()
-    wanted = notes.c.symbol.is_(None) & (notes.c.seq > base["seq"]) & (notes.c.at > base["at"])
-    wanted &= notes.c.kind.in_(("ALERT", RECONCILE_NOTE))
-    for note in _notes(connection, wanted):
-        told = note.numbers
-        ours, theirs = (_number_of(told.get(name)) for name in ("ours", "theirs"))
-        if told.get("alert") == "BREAK" and ours is not None and theirs is not None:
-            moved[str(told["break"])] = theirs - ours
+    notes, told = tables.notes, dict[str, Note]()
+    since = (notes.c.seq > stored["seq"]) & (notes.c.at > stored["at"])
+    for note in _notes(connection, since, notes.c.kind.in_(("ALERT", RECONCILE_NOTE))):
+        if note.numbers.get("alert") == "BREAK":
+            told[str(note.numbers["break"])] = note
         elif note.kind == RECONCILE_NOTE:
-            moved[f"{note.at} {note.text}"] = _number_of(told.get("difference")) or 0
-    return sum(moved.values())
+            told[f"{note.at} {note.symbol} {note.text}"] = note
+    found = snapshot_of(stored)
+    for note in told.values():
+        total, sellable, receiving = _correction(note)
+        if note.symbol is None:
+            found = replace(found, cash=found.cash + total)
+        elif total or sellable or receiving:
+            found = found.corrected(
+                note.symbol, total=total, sellable=sellable, receiving=receiving
+            )
+    return found
+
+
+def _correction(note: Note) -> tuple[int, int, int]:
+    """Return by how much a note has corrected the cash, or all shares of its symbol, those that may
+    be sold and those on their way. An earlier program's has one number: its shares count as
+    settled, and a difference in what may be sold is looked for again.
+    """
+    names = "ours", "theirs", "difference", "total", "sellable", "receiving"
+    known = {name: _number_of(note.numbers.get(name)) for name in names}
+    amount = known["difference"] or 0
+    if known["ours"] is not None and known["theirs"] is not None:
+        amount = known["theirs"] - known["ours"]
+    if known["total"] is not None:
+        return known["total"], known["sellable"] or 0, known["receiving"] or 0
+    is_of_some = note.text.startswith((f"{note.symbol} sellable:", f"{note.symbol} receiving:"))
+    return (0, 0, 0) if is_of_some else (amount, amount, 0)
 
 
 def reads_since(

@@ -372,6 +372,41 @@ def read_beside(stage: Stage, times: int, holding: Holding, *rows: OrderReport) 
         stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, stage.cash, stage.cash, held)))
 
 
+@pytest.mark.parametrize(
+    ("total", "sellable", "told"),
+    [
+        (500, 300, {"total": 300, "sellable": 300, "receiving": 0}),
+        (250, 0, {"total": 50, "sellable": 0, "receiving": 50}),
+        (150, 0, {"total": -50, "sellable": 0, "receiving": -50}),
+    ],
+)
+def test_a_break_of_shares_says_which_of_them_it_has_corrected(total, sellable, told):
+    broker = having_bought(shown_cash=100_000_000)
+    broker.read(2)
+
+    broker.read(2, total=total, sellable=sellable)
+
+    [note] = [each for each in broker.stage.all(Note) if each.numbers.get("alert") == "BREAK"]
+    assert {name: note.numbers[name] for name in told} == told
+    base = broker.stage.engine._state.ledgers[ACCOUNT].base.held("HPG")
+    assert {name: getattr(base, name) for name in told} == told
+
+
+def test_a_right_and_a_difference_in_what_may_be_sold_say_what_they_have_corrected():
+    broker = having_bought(shown_cash=100_000_000)
+    broker.read(2, rights=(BONUS,))
+
+    broker.read(2, total=230)
+    broker.read(2, sellable=40)
+
+    corrected = [
+        tuple(note.numbers[name] for name in ("total", "sellable", "receiving"))
+        for note in broker.stage.all(Note)
+        if note.kind == "RECONCILE"
+    ]
+    assert corrected == [(30, 0, 30), (0, 40, -40)]
+
+
 def test_an_order_on_its_way_in_one_account_holds_up_no_figures_of_another():
     stage = Stage()
     stage.send(stage.buy())

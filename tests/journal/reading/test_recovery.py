@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import sqlalchemy as sa
 
-from bot.domain.account import AccountSnapshot, Break, base_words
+from bot.domain.account import AccountSnapshot, Break, Holding, base_words
 from bot.domain.entry import (
     BOOK_ACCEPTED,
     CLOSE_NOTE,
@@ -33,6 +33,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.errors import Fault
+from bot.domain.operations import BreakAccepted
 from bot.domain.order import OrderState, OrderType, RowFigures, SendState, Side
 from bot.domain.quote import LastClose
 from bot.domain.recovery import (
@@ -697,7 +698,62 @@ async def test_cash_that_a_break_has_corrected_since_counts_with_the_numbers(
     await journal.write([AccountSeen(after(11), base), but(agreed, at=base.at), contained])
     await journal.write([found, shares, named, but(found, at=after(40))])
 
-    assert (await journal.recover(DAY)).bases == (replace(base, cash=7_300),)
+    held = {"HPG": Holding("HPG", 2_000, 2_000, 0, 0)}
+    assert (await journal.recover(DAY)).bases == (replace(base, cash=7_300, holdings=held),)
+
+
+HELD = Holding("HPG", 1_000, 600, 400, 27_000)
+
+
+@pytest.mark.parametrize(
+    ("told", "corrected"),
+    [
+        ({"total": 300, "sellable": 200, "receiving": 100}, (1_300, 800, 500)),
+        ({"total": 300, "sellable": 0, "receiving": 0}, (1_300, 600, 400)),
+        ({}, (1_300, 900, 400)),  # an earlier program's: they are taken for settled ones
+    ],
+)
+async def test_shares_that_a_break_has_corrected_since_count_with_the_numbers(
+    journal: Journal, told: Numbers, corrected: tuple[int, int, int]
+) -> None:
+    base = AccountSnapshot(after(10), "120C900001.1", 5_000, 5_000, {"HPG": HELD})
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+    facts: Numbers = {"alert": "BREAK", "break": "B-0002", "ours": 0, "theirs": 300, **told}
+    found = Note(after(30), "ALERT", "B-0002 HPG in all: …", facts, "HPG")
+    contained = but(found, at=after(11), numbers={**facts, "break": "B-0001"})
+    of_a_row: Numbers = {"alert": "BREAK", "break": "B-0003", "ours": None, "theirs": None}
+    other = but(found, symbol="SSI", numbers={"alert": "SHARES_GONE", "total": 7})
+
+    await journal.write([AccountSeen(after(11), base), but(agreed, at=base.at), contained])
+    await journal.write([found, but(found, numbers=of_a_row), other])
+
+    holdings = {"HPG": Holding("HPG", *corrected, 27_000)}
+    assert (await journal.recover(DAY)).bases == (replace(base, holdings=holdings),)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "corrected"),
+    [
+        ("stock dividend HPG", {"total": 30, "sellable": 0, "receiving": 30}, (1_030, 600, 430)),
+        ("HPG sellable: …", {"total": 0, "sellable": 30, "receiving": -30}, (1_000, 630, 370)),
+        ("stock dividend HPG", {}, (1_030, 630, 400)),  # from here on an earlier program's
+        ("APP1 came later than B-0001", {EXPLAINED: "B-0001"}, (1_030, 630, 400)),
+        ("HPG sellable: …", {}, (1_000, 600, 400)),
+        ("HPG receiving: …", {}, (1_000, 600, 400)),
+    ],
+)
+async def test_shares_that_were_explained_since_count_with_the_numbers(
+    journal: Journal, text: str, facts: Numbers, corrected: tuple[int, int, int]
+) -> None:
+    base = AccountSnapshot(after(10), "120C900001.1", 5_000, 5_000, {"HPG": HELD})
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+    note = Note(after(30), RECONCILE_NOTE, text, {"difference": 30, **facts}, "HPG")
+
+    await journal.write([AccountSeen(after(11), base), but(agreed, at=base.at)])
+    await journal.write([note])
+
+    holdings = {"HPG": Holding("HPG", *corrected, 27_000)}
+    assert (await journal.recover(DAY)).bases == (replace(base, holdings=holdings),)
 
 
 async def test_a_break_beside_held_money_is_not_found_again_after_a_restart(
@@ -719,6 +775,33 @@ async def test_a_break_beside_held_money_is_not_found_again_after_a_restart(
 
     found = stage.engine.reconciliation().breaks
     assert [each.break_id for each in found] == [told.break_id]
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+@pytest.mark.parametrize(("total", "sellable"), [(500, 300), (250, 0), (150, 0)])
+async def test_a_break_of_shares_beside_held_money_is_not_found_again_after_restarts(
+    journal: Journal, total: int, sellable: int, *, is_accepted: bool
+) -> None:
+    broker = having_bought(shown_cash=100_000_000)
+    broker.read(2)
+    broker.read(3, total=total, sellable=sellable)
+    stage = broker.stage
+    [told] = stage.engine.reconciliation().breaks
+    if is_accepted:
+        stage.handle(BreakAccepted(stage.now, told.break_id, "moved by the owner", "me"))
+    kept = AccountSeen | Fill | Note | StateChanged
+    await journal.write([each for each in stage.entries if isinstance(each, kept)])
+
+    for _ in range(2):
+        stage = EngineStage(recovery=await journal.recover(DAY), is_open=False)
+        stage.now = broker.stage.now
+        broker = replace(broker, stage=stage)
+        broker.read(3)
+        await journal.write([each for each in stage.entries if isinstance(each, kept)])
+        assert broker.notes() == []
+
+    found = [each.break_id for each in stage.engine.reconciliation().breaks]
+    assert found == ([] if is_accepted else [told.break_id])
 
 
 async def test_numbers_that_are_not_there_do_not_count(journal: Journal) -> None:
@@ -941,7 +1024,7 @@ async def come_far(journal: Journal) -> None:
     await journal._thread.do(partial(journal._store.change, append))
 
 
-async def test_a_break_and_the_cash_it_corrected_come_back_however_far_the_journal_has_come(
+async def test_breaks_and_what_they_corrected_come_back_however_far_the_journal_has_come(
     journal: Journal,
 ) -> None:
     base = AccountSnapshot(after(1), "120C900001.1", 5_000, 5_000, {})
@@ -962,7 +1045,8 @@ async def test_a_break_and_the_cash_it_corrected_come_back_however_far_the_journ
         Break("B-0001", "a break", after(2), "HPG", 0, 200),
         Break("B-0002", "a break", after(3), None, 5_000, 7_000),
     )
-    assert found.bases == before.bases == (replace(base, cash=7_000),)
+    held = {"HPG": Holding("HPG", 200, 200, 0, 0)}
+    assert found.bases == before.bases == (replace(base, cash=7_000, holdings=held),)
 
 
 async def test_the_fault_behind_a_halt_is_named_however_far_the_journal_has_come(
