@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 
-from bot.domain.entry import DAY_NOTE, LAST_PRICE, RECONCILE_NOTE, Number, OrderUpdated, RunState
+from bot.domain.entry import (
+    DAY_NOTE,
+    LAST_PRICE,
+    RECONCILE_NOTE,
+    Number,
+    Numbers,
+    OrderUpdated,
+    RunState,
+)
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.local_time import local_date
 from bot.domain.message import (
@@ -52,7 +60,8 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     held.expire_held(state, at_once="the day ended")
     if state.reconciling.closing_since is not None:
         state.reconciling.closing_since = None
-        _tell_not_compared(state, state.trading_date)
+        still_open = "; ".join((*breaks.doubts(state), *closing_rows.in_doubt(state)))
+        _tell_not_compared(state, state.trading_date, still_open)
         note_summary(state)
     state.reconciling.rows = {}
     belief.begin_day(state, ended=state.trading_date)
@@ -221,7 +230,7 @@ def on_trading_day_ended(state: State, event: TradingDayEnded) -> None:
     if not state.rulebook.calendar.is_trading_day(event.trading_date):
         return
     if event.trading_date < state.trading_date:
-        _tell_not_compared(state, event.trading_date)
+        _tell_not_compared(state, event.trading_date, "")
         return
     state.reconciling.closing_since = state.now
     state.reconciling.look_again_at = None
@@ -229,10 +238,19 @@ def on_trading_day_ended(state: State, event: TradingDayEnded) -> None:
     state.command(ReadAccount("the day's end"))
 
 
-def _tell_not_compared(state: State, day: date) -> None:
-    text = f"{day} was not compared with the broker after its close: no good answer came while the"
-    advice = "bot ran. It is compared now, before the new day begins. Nothing to do"
-    state.alert("DAY_NOT_COMPARED", f"{text} {advice}", {"day": day.isoformat()})
+def _tell_not_compared(state: State, day: date, still_open: str) -> None:
+    text = (
+        f"{day} was not compared with the broker after its close: no good answer came while the "
+        "bot ran. It is compared now, before the new day begins. Nothing to do"
+    )
+    if still_open:
+        text = (
+            f"{day} was not compared to the end with the broker after its close: each read showed "
+            f"something else ({still_open}). It is compared again now, before the new day begins. "
+            "Look at: bot reconcile"
+        )
+    facts: Numbers = {"day": day.isoformat(), "open": still_open, "did_differ": bool(still_open)}
+    state.alert("DAY_NOT_COMPARED", text, facts)
 
 
 def _close_day(state: State, event: AccountRead) -> None:
@@ -331,9 +349,8 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
     for order in state.open_orders():
         if order.is_own:
             yield f"{order.row.order_id} is shown as open (bot order {order.row.order_id})"
-    for name, doubt in state.reconciling.rows.items():
-        shown = "is shown with other fills than here" if doubt.figures else closing_rows.NOT_LISTED
-        yield f"{name} {shown} (bot order {name})"
+    for name, words in zip(state.reconciling.rows, closing_rows.in_doubt(state), strict=True):
+        yield f"{words} (bot order {name})"
     for ledger in state.ledgers.values():
         for symbol, gone in ledger.gone.items():
             yield f"{gone:,} {symbol} that strategies count are gone (bot status)"

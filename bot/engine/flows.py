@@ -162,12 +162,27 @@ class OldReads:
     is_told: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A number in reads that differs from ours. `found`: the last read's, `off` by so much; `since`
+    when reads show the same difference, and from `begun_at` to `seen_at` they show some.
+    `elsewhere`: how many shares other people's orders had executed by then.
+    """
+
+    found: int
+    off: int
+    elsewhere: int
+    since: datetime
+    begun_at: datetime
+    seen_at: datetime
+
+
 @dataclass(slots=True)
 class AccountLedger:
     """Our own figures for one account: the broker's as the base, plus our fills since.
 
     `coming` are fills before the base that settle after it; `doubts` are differences in reads, by
-    symbol (None: cash) and kind, with their time: each awaits a confirming read. `is_new`: these
+    symbol (None: cash) and kind: each awaits a confirming read. `is_new`: these
     figures are not journalled yet. `lack` is that of the read that counts, `held` the part of
     its cash that is spent on buys of the day and deducted later, `undelivered` the symbols (None:
     cash) of which it certainly lacks what settles later on its day; `old` are reads that show the
@@ -181,7 +196,7 @@ class AccountLedger:
     base: AccountSnapshot
     flows: list[Flow] = field(default_factory=list)
     coming: list[Flow] = field(default_factory=list)
-    doubts: dict[tuple[str | None, str], tuple[int, datetime]] = field(default_factory=dict)
+    doubts: dict[tuple[str | None, str], Doubt] = field(default_factory=dict)
     is_new: bool = False
     past: list[Flow] = field(default_factory=list)
     lack: Lack | None = None

@@ -65,6 +65,13 @@ def differences(state: State, book: TodaysOrdersRead) -> tuple[RowDifference, ..
     return tuple(found) if is_clear else None
 
 
+def in_doubt(state: State) -> Iterator[str]:
+    """Yield the orders of the ended day whose rows await another read, or stay different."""
+    for order_id, doubt in state.reconciling.rows.items():
+        shown = "is shown with other fills than here" if doubt.figures else NOT_LISTED
+        yield f"{order_id} {shown}"
+
+
 def _ours(
     state: State, book: TodaysOrdersRead
 ) -> Iterator[tuple[TrackedOrder, Mapping[str, OrderReport]]]:

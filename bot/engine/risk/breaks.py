@@ -12,6 +12,7 @@ from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break
 from bot.domain.entry import EXPLAINED, RECONCILE_NOTE, Numbers, RunState, StateChanged
+from bot.domain.local_time import day_and_clock_of
 from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.domain.operations import BreakAccepted
 from bot.domain.order import Side
@@ -31,10 +32,16 @@ SHOWN_MAX: Final = 5
 """How many orders of a break a message names; all of them are journalled."""
 ASK_AGAIN: Final = timedelta(seconds=15)
 """How long to wait for the answer to another read."""
+DOUBT_LASTS: Final = timedelta(minutes=3)
+"""A difference of this age is told, though no read has confirmed another: a slow node takes a
+minute, and so does a day order book.
+"""
 
 
 def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) -> None:
-    """Make a break of each certain difference, or note what explains it."""
+    """Make a break of each certain difference, or note what explains it; tell what stays in doubt
+    for long.
+    """
     account, own = snapshot.account, own_shares(state, snapshot.account)
     totals = {each.symbol for each in found if each.what == IN_ALL}
     for each in found:
@@ -78,6 +85,8 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
             limit = state.settings.pause_on_cash_difference
             if limit is not None and abs(each.amount) > limit:
                 gate.close(state, RunState.PAUSED, each.text, "engine")
+    for about, told in _lasting(state):
+        state.alert(told.code, told.text, told.facts, about=about)
 
 
 def _found_before(state: State, account: str, each: Difference) -> tuple[str, str] | None:
@@ -202,14 +211,44 @@ def look_again(state: State) -> None:
 def doubts(state: State) -> Iterator[str]:
     """Yield what one read has shown differently and none has confirmed yet."""
     for ledger in state.ledgers.values():
-        for (symbol, what), (found, _) in ledger.doubts.items():
-            yield f"{'' if symbol is None else f'{symbol} '}{what}: {found:,} at the broker"
+        for (symbol, what), doubt in ledger.doubts.items():
+            yield f"{_name(symbol, what)}: {doubt.found:,} at the broker"
+
+
+def _name(symbol: str | None, what: str) -> str:
+    return what if symbol is None else f"{symbol} {what}"
 
 
 def alerts(state: State) -> Iterable[Standing]:
-    """Yield the unaccepted breaks."""
+    """Yield the unaccepted breaks, and what stays in doubt for long."""
     for each in state.reconciling.breaks.values():
         yield _standing(each)
+    for _, lasting in _lasting(state):
+        yield lasting
+
+
+def _lasting(state: State) -> Iterator[tuple[str, Standing]]:
+    """Yield what each read of the last minutes has shown differently, with a name for it."""
+    for account, ledger in state.ledgers.items():
+        for (symbol, what), doubt in ledger.doubts.items():
+            if doubt.seen_at - doubt.begun_at < DOUBT_LASTS:
+                continue
+            name, since = _name(symbol, what), day_and_clock_of(doubt.begun_at)
+            off = f"{doubt.off:+,} {'VND' if symbol is None else 'shares'}"
+            text = (
+                f"{name}: each read of the account …{account[-5:]} since {since} differs from the "
+                f"bot's own fills (the last by {off}), and none has confirmed another: it is no "
+                "break yet. Orders go on. Compare with the broker's app (bot reconcile); if money "
+                'or shares are missing: bot pause --reason "…"'
+            )
+            facts: Numbers = {
+                "account": account[-5:],
+                "symbol": symbol,
+                "what": name,
+                "since": doubt.begun_at.isoformat(),
+                "off": off,
+            }
+            yield f"{name} {since}", Standing("ACCOUNT_IN_DOUBT", text, facts)
 
 
 def _standing(found: Break) -> Standing:

@@ -11,7 +11,8 @@ that can't have moved it (`engine/risk/under_way.py`). Also explained are
   shares of before the base, whose date is not known, becoming sellable.
 
 One read proves nothing: it may be old, or empty by mistake. A difference is certain if a second
-read, requested at least `LOOK_AGAIN` later and after another day order book, shows the same number.
+read, requested at least `LOOK_AGAIN` later and after another day order book, shows the same number,
+or is off by as much while our own fills have moved it.
 While something trades, that book is requested `book_lag` after the first read: a manual trade is in
 the account before a lagging node's order book shows its order. The broker's rights call may name
 the corporate actions behind it (`engine/risk/rights.py`). An unexplained difference is a break
@@ -30,7 +31,7 @@ from bot.domain.entry import RunState, StateChanged
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
 from bot.engine.control_state import BY_ENGINE
-from bot.engine.flows import AccountLedger, Flow, Lack
+from bot.engine.flows import AccountLedger, Doubt, Flow, Lack
 from bot.engine.risk import lags, rights
 from bot.engine.risk.expected import NONE, Expected, expected_at
 from bot.engine.risk.under_way import room_of_cash, room_of_shares
@@ -108,16 +109,16 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         for each in _differences(expected, snapshot, held_back, beside)
         if (beyond := _beyond(state, ledger, snapshot, expected, lack, each, busy)) is not None
     ]
-    certain, doubts = [], dict[tuple[str | None, str], tuple[int, datetime]]()
+    certain, doubts = [], dict[tuple[str | None, str], Doubt]()
     read = state.set_aside.get(account)
     for each in found:
-        since = ledger.doubts.get((each.symbol, each.what), (None, snapshot.at))
-        at = since[1] if since[0] == each.found else snapshot.at
+        doubt = _doubt(state, ledger, snapshot, lack, each)
+        at = doubt.since
         is_seen_again = snapshot.at - at >= LOOK_AGAIN
         if is_seen_again and read is not None and read.requested_at >= at + _book_lag(state, at):
             certain.append(_corrected(ledger, each, snapshot))
         else:
-            doubts[each.symbol, each.what] = (each.found, at)
+            doubts[each.symbol, each.what] = doubt
     ledger.doubts = doubts
     ours, listed = expected.holdings, snapshot.holdings.keys()
     as_ours = {each for each in ours if snapshot.held(each).sellable == ours[each].sellable}
@@ -131,6 +132,37 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     if not busy and not doubts and is_cash_ours and is_sellable_ours:
         rebase(state, ledger, snapshot)  # start over from it, so that the fills stay few
     return certain
+
+
+def _doubt(
+    state: State,
+    ledger: AccountLedger,
+    snapshot: AccountSnapshot,
+    lack: Lack | None,
+    each: Difference,
+) -> Doubt:
+    """Return a difference with how long reads have shown it.
+
+    A read that is off by as much as the one before, but by another number, shows the same if our
+    own fills have moved both figures, not if it may only be of before the newest of them: the read
+    before may have been, too. Nor if another person's orders have traded meanwhile, which an
+    account shows sooner than the day order book.
+    """
+    at, before = snapshot.at, ledger.doubts.get((each.symbol, each.what))
+    rows = (order.row for order in state.index.external.of(snapshot.account))
+    elsewhere = sum(row.executed_quantity for row in rows)
+    off = each.found - (each.expected - each.beyond)
+    new = Doubt(each.found, off, elsewhere, since=at, begun_at=at, seen_at=at)
+    if before is None:
+        return new
+    is_same = (before.off, before.elsewhere) == (off, elsewhere)
+    begun_at = before.begun_at
+    if lack is not None and at - lack.since < state.settings.book_lag:
+        lacks = lack.cash if each.symbol is None else lack.shares.get(each.symbol)
+        is_same = is_same and not lacks
+        begun_at = at if lacks else begun_at
+    is_same = is_same or before.found == each.found
+    return replace(new, since=before.since if is_same else at, begun_at=begun_at)
 
 
 def _book_lag(state: State, at: datetime) -> timedelta:

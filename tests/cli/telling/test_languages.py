@@ -70,6 +70,16 @@ def test_an_alert_is_whole_in_vietnamese_by_its_code_and_facts_alone(code: str) 
     assert told("vi", alert["en"], code, alert["facts"]) == alert["vi"].rstrip("\n")
 
 
+def test_a_day_that_was_not_compared_names_in_vietnamese_too_what_differed() -> None:
+    facts = {"day": "2026-11-19", "open": "cash: 5 at the broker", "did_differ": True}
+
+    text = VIETNAMESE.told("DAY_NOT_COMPARED", facts)
+
+    assert text is not None
+    assert "khác (cash: 5 at the broker)" in text
+    assert "bot reconcile" in text
+
+
 def test_a_market_order_is_named_by_its_type() -> None:
     facts = {**ALERTS["UNKNOWN_OPEN"]["facts"], "price": None, "order_type": "ATC"}
 

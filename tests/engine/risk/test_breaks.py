@@ -630,6 +630,25 @@ def test_a_day_that_no_good_read_ended_is_said_the_next_morning() -> None:
     assert _closing_words(stage) == ["DAY_NOT_COMPARED"]
 
 
+def test_a_day_whose_last_reads_all_differed_names_what_did() -> None:
+    stage = Stage()
+    _end_day(stage)
+    broker = Broker(stage)
+    for off in range(5):
+        broker.cash = CASH - 1_000_000 - off
+        broker.read()
+
+    _next_morning(stage)
+
+    [told] = [n for n in stage.all(Note) if n.numbers.get("alert") == "DAY_NOT_COMPARED"]
+    assert told.numbers["open"] == f"cash: {broker.cash:,} at the broker"
+    assert told.text == (
+        "2026-11-19 was not compared to the end with the broker after its close: each read showed "
+        f"something else (cash: {broker.cash:,} at the broker). It is compared again now, before "
+        "the new day begins. Look at: bot reconcile"
+    )
+
+
 def test_the_end_of_a_day_that_is_over_is_told_and_nothing_is_compared() -> None:
     stage = Stage()
 

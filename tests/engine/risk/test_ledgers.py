@@ -1,6 +1,6 @@
 """Our own numbers beside the broker's: what explains a difference, and what is noted."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -442,6 +442,173 @@ def test_a_difference_that_no_second_read_has_shown_is_named():
         "cash: 1,000 at the broker",
         "HPG in all: 100 at the broker",
     )
+
+
+# ------------------------------------------------------------------- while our own fills move them
+
+ONE = COST // 2
+GONE = 30_000_000
+
+
+@dataclass
+class Trading:
+    """A stage that goes on buying HPG, a hundred for 27,000 each time, and its broker's account."""
+
+    stage: Stage
+    cash: int = 100_000_000
+    shares: int = 0
+    rows: list[OrderReport] = field(default_factory=list)
+
+    def read(self, seconds: float = 60, *, cash: int = 0, shares: int = 0) -> None:
+        """Read an account that shows so much more."""
+        now = self.stage.after(seconds).now
+        self.stage.book(*self.rows)
+        held = {"HPG": Holding("HPG", self.shares + shares, 0, self.shares + shares, 27_000)}
+        shown = AccountSnapshot(now, ACCOUNT, self.cash + cash, 0, held if self.shares else {})
+        self.stage.handle(AccountRead(now, shown))
+
+    def buy(self, *, elsewhere: bool = False) -> None:
+        """Buy as a strategy does, or in the broker's app: the account shows that at once."""
+        order_id = f"ORD{len(self.rows) + 1}"
+        self.stage.after(20).quote()
+        bought = (
+            Stage().buy(100, 27_000) if elsewhere else self.stage.working(100, 27_000, order_id)
+        )
+        row = report_of(bought, order_id, executed=100, state=OrderState.FILLED, status="MATCHED")
+        self.rows.append(replace(row, requested_at=self.stage.after(1).now))
+        self.cash, self.shares = self.cash - ONE, self.shares + 100
+        if not elsewhere:
+            self.stage.book(*self.rows)
+
+    def told(self) -> list[str]:
+        codes = [str(note.numbers.get("alert")) for note in self.stage.all(Note)]
+        return [code for code in codes if code in {"BREAK", "ACCOUNT_IN_DOUBT", "ACCOUNT_OLD"}]
+
+
+def trading() -> Trading:
+    day = Trading(Stage(settings=EngineSettings(pause_on_cash_difference=GONE - 1)))
+    day.read()
+    day.read()
+    return day
+
+
+def test_money_that_went_is_a_break_though_fills_go_on():
+    day = trading()
+    day.cash -= GONE
+
+    for _ in range(3):
+        day.buy()
+        for seconds in (1, 5, 15):
+            day.read(seconds)
+
+    [found] = day.stage.engine.reconciliation().breaks
+    assert found.text.endswith(f": {-GONE:+,} VND that no order explains")
+    assert (day.told(), day.stage.engine.status().state) == (["BREAK"], RunState.PAUSED)
+
+
+@pytest.mark.parametrize("gone", [{"cash": -GONE}, {"shares": -550}])
+def test_what_went_is_a_break_though_one_order_fills_piece_by_piece(gone):
+    day = trading()
+    day.buy()
+    for _ in range(3):
+        day.buy()
+    day.read()
+    day.stage.quote()
+    intent = day.stage.working(900, 27_000, "LONG")
+
+    for executed in range(100, 600, 100):
+        row = report_of(intent, "LONG", executed=executed, state=OrderState.PARTIALLY_FILLED)
+        day.rows = [*day.rows[:4], row]
+        day.cash, day.shares = day.cash - ONE, day.shares + 100
+        day.read(20, **gone)
+
+    assert len(day.stage.engine.reconciliation().breaks) == 1
+    assert day.told() == ["BREAK"]
+
+
+def test_an_account_that_is_always_one_fill_behind_makes_no_break_of_it():
+    day = trading()
+    day.buy()
+    day.read()
+
+    for _ in range(12):
+        day.buy()
+        day.read(1, cash=ONE, shares=-100)
+        day.read(5, cash=ONE, shares=-100)
+
+    assert day.told() == []
+
+
+def test_shares_that_are_as_many_as_fills_of_longer_ago_than_any_node_lags_are_a_break():
+    day = trading()
+    for _ in range(4):
+        day.buy()
+    day.read()
+
+    for _ in range(5):
+        day.buy()
+        day.read(10, shares=-300)
+
+    assert "BREAK" in day.told()
+
+
+def test_an_account_that_stands_still_for_a_minute_is_a_break_though_fills_go_on():
+    day = trading()
+    day.buy()
+    day.read()
+
+    for behind in range(1, 4):
+        day.buy()
+        day.read(10, shares=-100 * behind, cash=ONE * behind)
+
+    assert day.told() == ["BREAK"]
+
+
+def test_trades_by_hand_that_the_account_shows_before_the_day_order_book_make_no_break():
+    day = trading()
+    for _ in range(4):
+        day.buy()
+        day.read(20)
+
+    for _ in range(12):
+        day.buy(elsewhere=True)
+        newest = day.rows.pop()
+        day.read(9)
+        day.rows.append(newest)
+
+    assert "BREAK" not in day.told()
+
+
+def test_what_differs_in_every_read_otherwise_is_told_after_three_minutes_and_until_it_is_over():
+    day = trading()
+
+    for times in range(12):
+        day.read(15, cash=-GONE - times)
+    early = day.told()
+    day.read(15, cash=-GONE - 12)
+
+    [standing] = day.stage.engine.status().standing
+    assert (early, day.told(), standing.code) == ([], ["ACCOUNT_IN_DOUBT"], "ACCOUNT_IN_DOUBT")
+    assert standing.facts == {
+        "account": "001.1",
+        "symbol": None,
+        "what": "cash",
+        "since": (START + timedelta(seconds=135)).isoformat(),
+        "off": f"{-GONE - 12:+,} VND",
+    }
+    day.read(15, cash=-GONE - 13)
+    assert day.told() == ["ACCOUNT_IN_DOUBT"]
+    day.read()
+    assert day.stage.engine.status().standing == ()
+
+
+def test_a_read_that_agrees_in_between_begins_the_three_minutes_anew():
+    day = trading()
+
+    for times in range(12):
+        day.read(30, cash=-GONE - times if times % 5 else 0)
+
+    assert day.told() == []
 
 
 # -------------------------------------------------------------------------------- what a right says
