@@ -15,7 +15,7 @@ from bot.domain.order import SendState
 from bot.domain.rulebook import PPM
 from bot.engine.account_state import REFUSALS_MAX, REFUSALS_OF_LATE_MAX
 from bot.engine.flows import AccountLedger
-from bot.engine.orders import reports
+from bot.engine.orders import closing_rows, reports
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import NEVER, day_result, free_cash, means_of
 from bot.engine.risk.expected import expected_at
@@ -138,6 +138,15 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class GoneShares:
+    """How many shares of a symbol strategies count that their account does not have."""
+
+    account: str
+    symbol: str
+    shares: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reconciliation:
     """What was compared, when, and what does not match; `doubts` await a second read."""
 
@@ -152,6 +161,9 @@ class Reconciliation:
     """Today's external orders: they count, and are never touched."""
     not_listed: tuple[OrderUpdated, ...]
     """Open orders, ours and external ones, that the day order book has not shown for long."""
+    gone: tuple[GoneShares, ...]
+    rows: tuple[str, ...]
+    """Orders, in words, that the ended day's order book shows otherwise than the journal."""
 
 
 def reconciliation_of(state: State) -> Reconciliation:
@@ -180,6 +192,12 @@ def reconciliation_of(state: State) -> Reconciliation:
         unsettled=tuple(f"{o.intent.intent_id} {o.state}" for o in state.pending_intents()),
         external=tuple(row for row in rows if row.trading_date == state.trading_date),
         not_listed=tuple(order.row for order in reports.not_listed(state)),
+        gone=tuple(
+            GoneShares(account, symbol, shares)
+            for account, ledger in sorted(state.ledgers.items())
+            for symbol, shares in sorted(ledger.gone.items())
+        ),
+        rows=tuple(closing_rows.in_doubt(state)),
     )
 
 

@@ -274,18 +274,25 @@ def _close_day(state: State, event: AccountRead) -> None:
     left = [f"{one.intent.intent_id} is {one.state}" for one in state.pending_intents()]
     left += [f"{o.row.order_id} is shown as {o.row.broker_status}" for o in today if o.is_open]
     left += [each.text for each in differing if not each.is_certain]
+    gone = [
+        gone_shares.words_of(symbol, shares)
+        for each in state.ledgers.values()
+        for symbol, shares in each.gone.items()
+    ]
     numbers: dict[str, Number] = {
         "orders": len(today),
         "breaks": ", ".join(state.reconciling.breaks),
-        "left": ", ".join(left),
+        "left": ", ".join(left + gone),
         "cash": event.snapshot.cash,
     }
-    if state.reconciling.breaks or left:
+    if state.reconciling.breaks or left or gone:
         held = [f"{name} is not accepted" for name in state.reconciling.breaks]
-        text = f"{state.trading_date} ends with open questions: {'; '.join(held + left)}"
+        text = f"{state.trading_date} ends with open questions: {'; '.join(held + left + gone)}"
         then = "The next day begins with what the broker says about them"
         if held:
             then = "The bot trades again only when each break is accepted"
+        elif not left:
+            then = "The next day begins with them still missing (bot status)"
         state.alert("DAY_UNSETTLED", f"{text}. {then}. Look at: bot reconcile", numbers)
     else:
         text = f"{state.trading_date}: journal, day order book, shares and cash agree"
@@ -353,7 +360,7 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
         yield f"{words} (bot order {name})"
     for ledger in state.ledgers.values():
         for symbol, gone in ledger.gone.items():
-            yield f"{gone:,} {symbol} that strategies count are gone (bot status)"
+            yield f"{gone_shares.words_of(symbol, gone)} (bot status)"
     for symbol in status.halted_symbols:
         yield f"{symbol} is halted (bot resume {symbol})"
     for each in status.strategies:

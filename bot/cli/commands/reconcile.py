@@ -90,7 +90,8 @@ def _judged(invocation: Invocation, found: Fields) -> ExitCode:
     if not (found.text("book_read_at") and found.text("account_read_at")):
         say(invocation, "orders or account have not been read yet: try again, or use --apply")
         return ExitCode.DIFFERS
-    if found.each("breaks") or found.words("doubts") or found.each("not_listed"):
+    named = found.each("breaks"), found.words("doubts"), found.each("not_listed")
+    if any((*named, found.each("gone"), found.words("rows"))):
         return ExitCode.DIFFERS
     if _may_follow(found):
         say(
@@ -162,6 +163,11 @@ def _lines(found: Fields) -> Iterator[str]:
         yield f"break {row.text('break_id')}  {row.text('text')}{f' ({orders})' if orders else ''}"
     for text in found.words("doubts"):
         yield f"in doubt  {text}: it will be read again"
+    for row in found.each("gone"):
+        what = f"{row.whole('shares'):,} {row.text('symbol')} that strategies count"
+        yield f"gone      {what} and account {row.text('account')} lacks: bot status"
+    for text in found.words("rows"):
+        yield f"differs   {text}: bot order {text.split()[0]}"
     for text in found.words("unsettled"):
         yield f"unknown   {text}"
     missing = {row.text("order_id"): row for row in found.each("not_listed")}

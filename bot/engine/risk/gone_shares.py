@@ -52,6 +52,11 @@ def _unclear(state: State) -> set[str | None]:
     return found | {row.symbol for row in open_sales if row.intent_id is not None}
 
 
+def words_of(symbol: str, gone: int) -> str:
+    """Say how many shares are gone."""
+    return f"{gone:,} {symbol} that strategies count are gone"
+
+
 def alerts(state: State) -> Iterable[Standing]:
     """Yield the symbols of which strategies count more than their account has."""
     for account, ledger in state.ledgers.items():

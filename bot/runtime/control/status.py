@@ -187,6 +187,10 @@ def comparison_fields(found: Reconciliation) -> Fields:
         "unsettled": list(found.unsettled),
         "external": [order_fields(each) for each in found.external],
         "not_listed": [order_fields(each) for each in found.not_listed],
+        "gone": [
+            {**fields_of(each), "account": masked_account(each.account)} for each in found.gone
+        ],
+        "rows": list(found.rows),
     }
 
 

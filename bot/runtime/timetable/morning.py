@@ -20,6 +20,7 @@ from bot.domain.operations import WARN_OFFSET
 from bot.engine.account_status import Reconciliation
 from bot.engine.engine import Engine
 from bot.engine.health import LOW_BYTES, RESERVE_BYTES
+from bot.engine.risk.gone_shares import words_of
 from bot.engine.status import BotStatus
 from bot.journal.writing.thread import in_time
 from bot.runtime.activity import Post
@@ -105,6 +106,7 @@ def book_rows(status: BotStatus, compared: Reconciliation, day: date) -> Iterato
         yield Row("orders", True, "all orders of earlier days have ended")
     reads = (compared.book_read_at, compared.account_read_at)
     apart = [one.text for one in compared.breaks] + list(compared.doubts)
+    apart += [words_of(each.symbol, each.shares) for each in compared.gone]
     if apart:
         yield Row("positions", False, "; ".join(apart), "bot reconcile")
     elif any(read is None or local_date(read) != day for read in reads):

@@ -165,6 +165,24 @@ async def test_an_order_that_no_list_shows_is_named_and_does_not_agree(config: P
     assert "elsewhere" not in told.out
 
 
+async def test_shares_that_are_gone_and_rows_that_differ_are_named_and_do_not_agree(
+    config: Path,
+) -> None:
+    gone = {"gone": [{"account": "…001.1", "symbol": "HPG", "shares": 200}]}
+    rows = {"rows": ["ORD1 is shown with other fills than here"]}
+
+    async with serving(config, chain([gone], repeat(rows))):
+        missing = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+        differs = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+
+    assert (missing.code, differs.code) == (ExitCode.DIFFERS, ExitCode.DIFFERS)
+    assert "everything agrees" not in "".join((missing.err, missing.out, differs.err, differs.out))
+    assert "gone      200 HPG that strategies count and account …001.1 lacks: bot status" in (
+        missing.out
+    )
+    assert "differs   ORD1 is shown with other fills than here: bot order ORD1" in differs.out
+
+
 @every_row("state", ["SENDING", "UNKNOWN", "REACHED", "AMBIGUOUS"])
 async def test_a_place_whose_outcome_is_not_known_does_not_agree(config: Path, state: str) -> None:
     found = {"unsettled": ["L-0001 READY", f"L-0002 {state}"]}

@@ -448,6 +448,8 @@ def test_an_amended_order_of_an_earlier_run_is_no_break(
     assert (stage.engine._state.reconciling.rows == {}) is is_known
     is_named = "ORD1 is shown with other fills than here (bot order ORD1)" in _summary(stage)
     assert is_named is not is_known
+    compared = stage.engine.reconciliation().rows
+    assert compared == (() if is_known else ("ORD1 is shown with other fills than here",))
     [unsettled] = [one for one in stage.all(Note) if one.numbers.get("alert") == "DAY_UNSETTLED"]
     assert ("in the journal and" in unsettled.text) is not is_known
 

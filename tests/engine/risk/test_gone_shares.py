@@ -19,6 +19,7 @@ from bot.domain.operations import Action, BreakAccepted, OperatorActed, TradingD
 from bot.domain.order import OrderReport, OrderState, Side
 from bot.domain.outcome import Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.engine.account_status import GoneShares
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, HPG, PLAN, START, Stage, report_of
 
@@ -97,6 +98,41 @@ def test_the_days_summary_says_that_they_need_a_person():
 
     [day] = [each.text for each in broker.stage.all(Note) if each.kind == "DAY"]
     assert "needs you: 200 HPG that strategies count are gone (bot status); HPG is halted" in day
+
+
+def test_a_day_with_shares_that_are_gone_does_not_end_as_agreed():
+    broker = holding(300)
+    broker.sell_elsewhere(200)
+    broker.read()
+
+    broker.stage.now = datetime.fromisoformat("2026-11-19T15:15+07:00")
+    broker.stage.handle(TradingDayEnded(broker.stage.now, DAY))
+    broker.read()
+
+    [told] = [n for n in broker.stage.all(Note) if n.numbers.get("alert") == "DAY_UNSETTLED"]
+    assert told.numbers["left"] == "200 HPG that strategies count are gone"
+    assert told.text == (
+        "2026-11-19 ends with open questions: 200 HPG that strategies count are gone. The next day "
+        "begins with them still missing (bot status). Look at: bot reconcile"
+    )
+    assert "agree" not in " ".join(each.text for each in broker.stage.all(Note))
+
+
+def test_a_comparison_names_the_shares_that_are_gone_until_they_are_back():
+    broker = holding(300)
+    broker.read()
+    before = broker.stage.engine.reconciliation().gone
+
+    broker.sell_elsewhere(200)
+    broker.read()
+    gone = broker.stage.engine.reconciliation().gone
+    back = report_of(Stage().buy(200), "APP2", executed=200, state=OrderState.FILLED)
+    broker.rows.append(replace(back, status="MATCHED"))
+    broker.shares += 200
+    broker.read()
+
+    assert (before, gone) == ((), (GoneShares(ACCOUNT, "HPG", 200),))
+    assert broker.stage.engine.reconciliation().gone == ()
 
 
 def test_a_resumed_symbol_is_halted_again_only_when_more_is_sold():

@@ -10,14 +10,14 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.account import Break
 from bot.domain.calendar import DayStatus, TradingCalendar
 from bot.domain.entry import Note
-from bot.engine.account_status import Reconciliation
+from bot.engine.account_status import GoneShares, Reconciliation
 from bot.runtime.timetable.morning import book_rows, calendar_row, symbols_row, token_row
 from tests.engine.stage import DAY, Stage
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
 NOW = datetime.combine(DAY, datetime.min.time(), UTC) + timedelta(hours=2)
-AGREED = Reconciliation(NOW, NOW, (), (), (), (), (), ())
+AGREED = Reconciliation(NOW, NOW, (), (), (), (), (), (), (), ())
 ENDS = TradingCalendar({2026: DayStatus.CONFIRMED}, {})
 
 
@@ -70,6 +70,8 @@ def test_orders_of_an_earlier_day_and_differences_are_named() -> None:
     today = list(book_rows(status, AGREED, DAY))
     later = list(book_rows(status, replace(AGREED, breaks=(apart,)), tomorrow))
     unread = list(book_rows(status, replace(AGREED, account_read_at=None), DAY))
+    gone = GoneShares("120C900001.1", "HPG", 200)
+    [_, missing] = book_rows(status, replace(AGREED, gone=(gone,)), DAY)
 
     assert [(row.name, row.is_ok) for row in today] == [("orders", True), ("positions", True)]
     assert [row.found for row in later] == [
@@ -78,6 +80,8 @@ def test_orders_of_an_earlier_day_and_differences_are_named() -> None:
     ]
     assert [row.fix for row in later] == ["bot order ORD7 --timeline", "bot reconcile"]
     assert [row.is_ok for row in unread] == [True, False]
+    assert (missing.is_ok, missing.fix) == (False, "bot reconcile")
+    assert missing.found == "200 HPG that strategies count are gone"
 
 
 async def test_a_start_says_in_one_line_that_all_is_there(tmp_path: Path) -> None:
