@@ -24,7 +24,8 @@ class Quote:
     """The last price of a symbol, and its price limits for the day.
 
     `reference`, `ceiling` and `floor` are None when the market has not published them yet; a check
-    that needs them must refuse then. `updated_at` is the broker's own stamp (market time).
+    that needs them must refuse then. `volume` is the day's so far, None if the broker did not say
+    it. `updated_at` is the broker's own stamp (market time).
     """
 
     symbol: str
@@ -36,7 +37,7 @@ class Quote:
     open: int | None
     high: int | None
     low: int | None
-    volume: int
+    volume: int | None
     updated_at: datetime | None
 
 

@@ -204,7 +204,7 @@ class BarSeries:
     """How many bars matter for what strategies have read so far."""
     seen_from: datetime | None = None
     """Since when the last bar was watched, if it was seen only in part."""
-    _volume: int = 0
+    _volume: int | None = None
     _looked_at: datetime | None = None
     went_ex: date | None = None
     """The last day on which it was checked whether earlier bars had to be adjusted."""
@@ -299,20 +299,20 @@ class BarSeries:
 
     def has_grown(self, quote: Quote) -> bool:
         """Return whether anything was matched since the previous quote."""
-        return self._looked_at is not None and quote.volume > self._volume
+        return self._volume is not None and (quote.volume or 0) > self._volume
 
     def grown(self, at: datetime, quote: Quote) -> int:
         """Return by how much the day's volume has grown since the quote before.
 
-        A day begins with zero; the first quote of a run says nothing about the volume before it.
+        A day begins with zero; the first quote of a run says nothing about the volume before it,
+        and one that does not say the volume nothing about its growth.
         """
-        before, looked_at = self._volume, self._looked_at
-        self._volume, self._looked_at = quote.volume, at
-        if looked_at is None:
-            return 0
-        if at - looked_at > NIGHT_MIN:
-            return quote.volume
-        return max(0, quote.volume - before)
+        before, looked_at, volume = self._volume, self._looked_at, quote.volume
+        self._looked_at = at
+        if looked_at is not None and at - looked_at > NIGHT_MIN:
+            before = 0
+        self._volume = before if volume is None else volume
+        return 0 if before is None or volume is None else max(0, volume - before)
 
     def add(self, at: datetime, quote: Quote) -> None:
         """Apply a quote to the bar of its time. The bar before it must have been closed."""
@@ -326,8 +326,8 @@ class BarSeries:
         if forming is None:
             forming = self.forming = Forming(start, end, price, price, price, price, 0)
             is_watched = looked_at is not None and at - looked_at <= NIGHT_MIN
-            forming.has_traded = not is_watched and quote.volume > 0
-            if not is_watched and quote.volume and (at - start) * LATE_PART > self.width:
+            forming.has_traded = not is_watched and quote.volume != 0
+            if not is_watched and quote.volume != 0 and (at - start) * LATE_PART > self.width:
                 forming.seen_from = at
         if not forming.has_traded and (growth or price != forming.close):
             forming.has_traded = True

@@ -136,7 +136,7 @@ def begin_day(state: State, ended: date) -> None:
         is_of_day = traded is not None and local_date(traded.at) == ended
         if belief.price is not None and is_of_day and ended > belief.close_day:
             belief.close, belief.close_day, belief.is_close_read = belief.price, ended, False
-        belief.frame = None
+        belief.frame, belief.has_traded = None, False
         belief.excused.clear()
         ex_dates.end_day(state, belief, ended)
         for source in belief.sources:
@@ -156,12 +156,14 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
     phase = state.phase_of(instrument.exchange)
     for finding in of_quote(state.rules, belief, instrument, phase, at, quote):
         if finding.kind not in belief.excused:
-            may_wait = quote.volume == 0 and _is_early(state, phase)
+            may_wait = not quote.volume and _is_early(state, phase)
             level = quote.reference or quote.last
             _hold(state, belief, source, finding, level=level, may_wait=may_wait)
             return False
     if not _accepts(state, belief, source, phase, at, quote.updated_at):
         return False
+    is_of_today = quote.updated_at is not None and local_date(quote.updated_at) == local_date(at)
+    belief.has_traded |= bool(quote.volume) and is_of_today and phase.phase in TRADING
     belief.price, frame, reference = quote.last, belief.frame, quote.reference
     if reference and (frame is None or frame.reference != reference) and phase.phase in TRADING:
         # Before the opening the reference may still be yesterday's.

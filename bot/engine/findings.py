@@ -57,8 +57,8 @@ def of_quote(
         yield _elsewhere(quote.exchange, instrument.exchange)
     if quote.updated_at is not None:
         yield from _of_time(rules, belief.quotes, phase, at, quote.updated_at)
-    if not 0 <= quote.volume <= belief.volume_max:
-        yield _absurd("a day's volume", quote.volume, belief)
+    if quote.volume is not None:
+        yield from _of_volume(belief, phase, at, quote, quote.volume)
     if known is None and belief.is_asked:
         if not rules.rulebook.statuses.is_first_day(instrument.status):
             yield _unconfirmed(last)
@@ -144,6 +144,21 @@ def _of_time(
             age_s, limit_s = round(age.total_seconds()), round(limit.total_seconds())
             text = f"its own time {own} is {age_s:,} s of trading ago, at most {limit_s:,}"
             yield Finding("STALE", text, {"own_time": own, "age_s": age_s, "age_s_max": limit_s})
+
+
+def _of_volume(
+    belief: Belief, phase: PhaseSeen, at: datetime, quote: Quote, volume: int
+) -> Iterator[Finding]:
+    """Check a day's volume. One of 0 is honest before the first trade, from a node that lags, and
+    after the close, when it may be the next day's.
+    """
+    if not 0 <= volume <= belief.volume_max:
+        yield _absurd("a day's volume", volume, belief)
+    source, stamp = belief.quotes, quote.updated_at
+    is_newest = at >= source.asked_at and (stamp is None or stamp >= source.stamp)
+    if volume == 0 and belief.has_traded and is_newest and phase.phase is not Phase.CLOSED:
+        text = f"a day's volume of 0, and {quote.symbol} has traded today"
+        yield Finding("VOLUME", text, {"volume": 0, "volume_max": None})
 
 
 def _of_reference(

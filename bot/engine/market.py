@@ -355,7 +355,7 @@ class Passing:
         of_day = {each for each in (quote.open, quote.high, quote.low) if each}
         prices = of_day | {quote.last, *(level.price for level in levels)}
         is_held = belief.is_held(self._state, symbol)
-        if not is_held and self.is_plain(symbol, prices, quote.volume):
+        if not is_held and self.is_plain(symbol, prices, quote.volume or 0):
             self.pass_quotes(quote, depth)
 
     def pass_quotes(self, quote: Quote, depth: Depth | None) -> None:
@@ -367,6 +367,7 @@ class Passing:
         state.now = max(state.now, at)
         known = belief.of(state, symbol)
         state.quotes[symbol], known.price = QuoteSeen(at, quote), quote.last
+        known.has_traded |= bool(quote.volume)
         state.exposure.quoted(symbol, quote.last)
         losses.mark(state, quote)
         sources = [known.quotes]

@@ -117,9 +117,10 @@ class Belief:
 
     `price` is the last trusted one, initially the close. `is_close_read`: journal or history gave
     the close, not our last quote or a person, and no file gives another reference. `is_asked`: the
-    shell has looked for a close; without one nothing confirms a price then. `excused` are kinds of
-    findings that a person has accepted for today, `resumes` how often. `has_supposed_kind`: no
-    table says whether it is a share or an ETF. `noted`: the last close that was journalled.
+    shell has looked for a close; without one nothing confirms a price then. `has_traded`: a trusted
+    quote has shown a volume of today. `excused` are kinds of findings that a person has accepted
+    for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a share or an
+    ETF. `noted`: the last close that was journalled.
     """
 
     symbol: str
@@ -128,6 +129,7 @@ class Belief:
     is_close_read: bool = False
     is_asked: bool = False
     price: int | None = None
+    has_traded: bool = False
     ex_dates: frozenset[date] = frozenset()
     are_ex_dates_unread: bool = False
     frame: Frame | None = None

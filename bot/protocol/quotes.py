@@ -56,7 +56,7 @@ class _Quote(Wire):
     open: PriceOrNone = None
     high: PriceOrNone = None
     low: PriceOrNone = None
-    volume: NotNegative = 0
+    volume: NotNegative | None = None
     updated_at: ShownInstant | None = None
 
 
@@ -88,8 +88,6 @@ def read_quote(value: object) -> Quote | None:
         return None
     symbol, exchange, last = value.get("symbol"), value.get("exchange"), value.get("price")
     volume, updated_at = value.get("volume"), _utc_or_none(value.get("updated_at"))
-    if volume is None:
-        volume = 0
     prices = [value.get(name) for name in _PRICES]
     for price in prices:
         if price is not None and not (type(price) is int and 0 <= price <= INTEGER_MAX):
@@ -101,8 +99,7 @@ def read_quote(value: object) -> Quote | None:
         and (ours := _EXCHANGES.get(exchange.strip().upper())) is not None
         and type(last) is int
         and 0 < last <= INTEGER_MAX
-        and type(volume) is int
-        and 0 <= volume <= INTEGER_MAX
+        and (volume is None or (type(volume) is int and 0 <= volume <= INTEGER_MAX))
         and updated_at is not None
     ):
         return None

@@ -88,6 +88,38 @@ def test_volume_grows_from_nothing_too():
     assert _closed(series, _at(60)).volume == 500
 
 
+def test_a_quote_without_a_volume_is_no_growth_and_hides_none():
+    series = BarSeries("HPG", MINUTE)
+    for seconds, volume in [(1, None), (2, 5_000), (3, None), (4, 5_300)]:
+        series.add(_at(seconds), _quote(27_000 + seconds * 50, volume))
+
+    bar = _closed(series, _at(60))
+
+    assert (bar.open, bar.close, bar.volume) == (27_050, 27_200, 300)
+    assert series.seen_from is None
+
+
+def test_quotes_without_a_volume_form_bars_that_were_seen_in_whole():
+    series = BarSeries("HPG", MINUTE)
+    for seconds in (5, 55):
+        series.add(_at(seconds), _quote(27_000, None))
+    _closed(series, _at(60))
+
+    series.add(_at(80), _quote(27_050, None))
+
+    assert _closed(series, _at(120)).volume == 0
+    assert series.seen_from is None
+
+
+def test_a_days_first_volume_after_a_quote_without_one_is_its_growth():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(0), _quote(27_000, 9_000))
+    _closed(series, _at(60))
+    series.grown(_at(20 * 3_600), _quote(27_000, None))
+
+    assert series.grown(_at(20 * 3_600 + 10), _quote(27_000, 400)) == 400
+
+
 def test_a_new_days_volume_is_no_negative_growth():
     series = BarSeries("HPG", MINUTE)
     series.add(_at(0), _quote(27_000, 9_000))
@@ -544,6 +576,7 @@ def test_the_price_of_the_closing_auction_is_in_a_bar_and_old_prices_are_in_none
 def test_the_first_bar_of_a_day_has_the_volume_of_the_opening_auction():
     stage, _ = _bars_stage(on_bar=lambda self, bar: self.skip(f"{bar.volume}"))
     stage.pass_time(60)
+    stage.engine._state.beliefs["HPG"].has_traded = False
     stage.phase(Phase.OPEN)
     stage.quote(27_000, volume=0)
     stage.phase(Phase.PROGRESS)

@@ -112,6 +112,7 @@ INSANE_QUOTES: dict[str, tuple[str, Quotes]] = {
     "a negative volume": ("VOLUME", lambda quote: replace(quote, volume=-1)),
     "an absurd volume": ("VOLUME", lambda quote: replace(quote, volume=10**11)),
     "a thousand times the usual volume": ("VOLUME", lambda q: replace(q, volume=2 * 10**10)),
+    "a volume of 0 after a trade": ("VOLUME", lambda quote: replace(quote, volume=0)),
 }
 WITHOUT_REFERENCE: dict[str, tuple[str, Quotes]] = {
     "3.7 times": ("WIDE_BAND", lambda q: replace(q, last=100_000, floor=90_000, ceiling=110_000)),
@@ -249,6 +250,48 @@ def test_a_day_that_has_not_traded_and_one_within_its_band_are_believed(prices):
     assert ask(stage) == (Verdict.PASSED, "OK")
 
 
+@pytest.mark.parametrize(
+    ("phase", "volume", "own_time"),
+    [
+        (Phase.PROGRESS, None, START),
+        (Phase.PROGRESS, 900, START),
+        (Phase.PROGRESS, 0, START - timedelta(seconds=2)),
+        (Phase.CLOSED, 0, START),
+    ],
+    ids=["not said", "smaller", "of a node that lags", "after the close"],
+)
+def test_a_volume_that_may_be_honest_is_not_held(phase, volume, own_time):
+    stage = staged()
+    show(stage.after(1))
+    stage.phase(phase)
+
+    show(stage.after(1), replace(QUOTE, volume=volume, updated_at=own_time))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is None
+
+
+def test_a_day_begins_without_a_trade():
+    stage = staged()
+    show(stage.after(1))
+    day = DAY + timedelta(days=1)
+    stage.now = START + timedelta(days=1)
+    stage.handle(TradingDayStarted(stage.now, day))
+
+    show(stage.after(1), replace(QUOTE, volume=0))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is None
+
+
+def test_a_volume_of_yesterday_is_no_trade_of_today():
+    stage = unshown()
+    stage.phase(Phase.OPEN)
+    show(stage.after(1), replace(QUOTE, updated_at=None))
+
+    show(stage.after(1), replace(QUOTE, volume=0, updated_at=None))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is None
+
+
 def test_what_is_wrong_with_a_days_prices_names_the_number():
     stage = staged()
 
@@ -269,6 +312,7 @@ def test_what_is_wrong_with_a_days_prices_names_the_number():
 )
 def test_before_the_first_trade_the_prices_of_the_day_before_are_believed(phase, volume):
     stage = staged()
+    stage.engine._state.beliefs["HPG"].has_traded = False
     stage.phase(phase)
 
     show(stage.after(1), replace(QUOTE, open=24_900, high=27_000, low=24_000, volume=volume))

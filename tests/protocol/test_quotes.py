@@ -59,7 +59,7 @@ def test_a_quote_needs_no_more_than_symbol_exchange_and_price():
     quote = decode_quote(payload({**LEAST, "volume": None, "ceiling": 0, "news": {}}))
 
     assert (quote.symbol, quote.exchange, quote.last) == ("HPG", Exchange.HOSE, 25_500)
-    assert (quote.ceiling, quote.reference, quote.volume) == (None, None, 0)
+    assert (quote.ceiling, quote.reference, quote.volume) == (None, None, None)
 
 
 @pytest.mark.parametrize("price", ["25500", "25500.0", Decimal("25500.00"), 25500])

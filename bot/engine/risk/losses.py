@@ -15,7 +15,7 @@ from bot.domain.instrument import Phase
 from bot.domain.order import Intent, Side
 from bot.domain.quote import Quote
 from bot.domain.rulebook import PPM
-from bot.engine import gate
+from bot.engine import belief, gate
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.control_state import Standing
 from bot.engine.flows import is_near
@@ -62,15 +62,17 @@ def objection(state: State, account: str, side: Side) -> str | None:
 
 def mark(state: State, quote: Quote) -> None:
     """Set today's value of a share. Before the day's first phase a quote may still be yesterday's,
-    and before the first trade its last price is. One without a reference has the day's.
+    and before the first trade its last price is. One without a reference has the day's, and one
+    that does not say whether anything was traded, or denies it after the first trade, counts with
+    its last price.
     """
     reference, known = quote.reference, state.exposure.mark_of(quote.symbol)
     if reference is None and known is not None:
         reference = known.reference
     if reference is not None and _trades(state, quote.symbol):
-        state.exposure.mark(
-            quote.symbol, Mark(quote.last if quote.volume else reference, reference)
-        )
+        has_traded = quote.volume != 0 or belief.of(state, quote.symbol).has_traded
+        price = quote.last if has_traded else reference
+        state.exposure.mark(quote.symbol, Mark(price, reference))
 
 
 def begin_day(state: State) -> None:

@@ -122,7 +122,7 @@ class View:
     @property
     def has_price_today(self) -> bool:
         """Whether a round-lot price has been made today, as far as the quote shows."""
-        return self.quote is not None and self.quote.volume > 0
+        return self.quote is not None and (self.quote.volume or 0) > 0
 
 
 # --------------------------------------------------------------------------------- what is gathered

@@ -82,6 +82,48 @@ def test_a_day_loss_at_the_limit_stops_entries_and_lets_sales_out():
     assert _asked(stage, lambda s: s.sell(100, limit=26_900))[0] is Verdict.PASSED
 
 
+@pytest.mark.parametrize(("volume", "is_lost"), [(1_000, True), (None, True), (0, False)], ids=str)
+def test_a_share_is_worth_its_last_price_unless_nothing_was_traded(volume, is_lost):
+    stage = Stage(settings=EngineSettings(account_limits=LIMIT), cash=10**9, is_open=False)
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+    stage.quote(volume=volume)
+    stage.account()
+    stage.handle(Reconciled(stage.now))
+    bought(stage)
+
+    stage.after(60).quote(26_850, volume=volume)
+    stage.account(total=1_000)
+
+    assert _alerts(stage) == ["ENTRIES_STOPPED"] * is_lost
+
+
+@pytest.mark.parametrize("volume", [None, 0])
+def test_a_volume_that_goes_missing_switches_no_limit_off(volume):
+    stage = staged()
+    bought(stage)
+    stage.after(60).quote(26_900)
+
+    for _ in range(3):
+        stage.after(10).quote(26_900, volume=volume)
+    stage.account(total=1_000)
+
+    assert _alerts(stage)[-1] == "ENTRIES_STOPPED"
+
+
+def test_a_share_stays_worth_its_last_price_once_a_person_accepts_a_volume_of_0():
+    stage = staged()
+    bought(stage)
+    stage.after(60).quote(26_950)
+    stage.after(10).quote(26_900, volume=0)
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "ann", symbol="HPG"))
+
+    stage.after(10).quote(26_900, volume=0)
+    stage.account(total=1_000)
+
+    assert _alerts(stage) == ["HELD_DATA", "ENTRIES_STOPPED"]
+
+
 def test_entries_stay_stopped_when_the_price_comes_back_until_a_new_day():
     stage = staged()
     bought(stage)

@@ -168,7 +168,7 @@ class _Scan:
     gaps: list[Gap] = field(default_factory=list)
     _phases: dict[Exchange, Phase] = field(default_factory=dict)
     _bars: dict[tuple[str, datetime], list[int]] = field(default_factory=dict)
-    _volumes: dict[str, int] = field(default_factory=dict)
+    _volumes: dict[str, int | None] = field(default_factory=dict)
     _going_ex: dict[tuple[str, date], int] = field(default_factory=dict)
     """By symbol and day, the previous close; the reference is still to come."""
     _frames: dict[str, dict[date, DayFrame]] = field(default_factory=lambda: defaultdict(dict))
@@ -249,9 +249,10 @@ class _Scan:
                     symbol, last, volume = quote.symbol, quote.last, quote.volume
                     start, flat = span_of(at, BAR)[0], [last, last, last, last, 0]
                     bar = self._bars.setdefault((symbol, start), flat)
-                    traded = max(0, volume - self._volumes.get(symbol, volume))
+                    before = self._volumes.get(symbol)
+                    self._volumes[symbol] = volume = before if volume is None else volume
+                    traded = 0 if before is None or volume is None else max(0, volume - before)
                     bar[1:] = max(bar[1], last), min(bar[2], last), last, bar[4] + traded
-                    self._volumes[symbol] = volume
                     key = symbol, local_of(at).date() if self._going_ex else date.min
                     close = self._going_ex.pop(key, None) if quote.reference else None
                     if close and quote.reference and quote.exchange is not Exchange.UPCOM:

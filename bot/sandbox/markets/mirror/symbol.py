@@ -64,11 +64,13 @@ class MirroredSymbol:
         self._list(quote, at)
         phase = self._venue.phase_of(self._symbol)
         # Before the first phase a quote still shows the previous day.
-        if phase is not Phase.CLOSED or self._venue.board(self._symbol).close is not None:
-            self._venue.set_totals(self._symbol, _totals(quote))
-        if phase is Phase.PROGRESS and self._model.has_queue:
+        board, volume = self._venue.board(self._symbol), quote.volume
+        if phase is not Phase.CLOSED or board.close is not None:
+            known = board.volume if volume is None else volume
+            self._venue.set_totals(self._symbol, _totals(quote, known))
+        if phase is Phase.PROGRESS and self._model.has_queue and volume is not None:
             self.settle(at)
-            for order, quantity in self._queue.trade(quote.last, quote.volume, at):
+            for order, quantity in self._queue.trade(quote.last, volume, at):
                 self._offers.strike(order.side, order.price or 0, quantity, at)
             self.settle(at)
 
@@ -148,17 +150,17 @@ def _band(quote: Quote) -> Band | None:
     return band if band.holds(quote.reference) else None
 
 
-def _totals(quote: Quote) -> DayTotals:
+def _totals(quote: Quote, volume: int) -> DayTotals:
     """The day's figures; turnover, estimated as volume × last (quotes carry none)."""
-    if not quote.volume:
+    if not volume:
         return DayTotals()
     return DayTotals(
         last=quote.last,
         open=quote.open,
         high=quote.high,
         low=quote.low,
-        volume=quote.volume,
-        value=quote.volume * quote.last,
+        volume=volume,
+        value=volume * quote.last,
     )
 
 

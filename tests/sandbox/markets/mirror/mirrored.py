@@ -65,7 +65,7 @@ class Mirror:
         self.line("mirror_depth", symbol=symbol, seen=self.at.isoformat(), **sides)
         return self
 
-    def quote(self, last: int, volume: int, symbol: str = "HPG", **frame: int) -> "Mirror":
+    def quote(self, last: int, volume: int | None, symbol: str = "HPG", **frame: int) -> "Mirror":
         """Show a quote."""
         names = ("reference", "ceiling", "floor", "open", "high", "low")
         facts = dict.fromkeys(names) | frame

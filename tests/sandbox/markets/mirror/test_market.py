@@ -342,6 +342,18 @@ def test_volume_of_an_auction_fills_no_order_that_rests_afterwards() -> None:
     assert order.executed_quantity == 200
 
 
+def test_a_quote_without_a_volume_leaves_the_days_volume_and_fills_nothing() -> None:
+    market = mirror("queue", start="09:20:00").depth(BIDS, ASKS).quote(26_950, 900_000)
+    order = market.place("BUY", 500, 26_950)
+
+    market.after(5).quote(27_000, None)
+    board = market.house.venue.board("HPG")
+    assert (board.last, board.volume, order.executed_quantity) == (27_000, 900_000, 0)
+
+    market.after(5).quote(26_950, 901_200)
+    assert order.executed_quantity == 200
+
+
 # ----------------------------------------------------------------------------------- many days
 
 
