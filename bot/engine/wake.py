@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final
 
 from bot.domain.entry import Numbers
@@ -231,7 +232,8 @@ def show(state: State, strategy: StrategyState, instance: Instance, means: Means
     context.depth = depth.depth if depth else None
     context.phase = state.phase_of(instrument.exchange).phase if instrument else None
     context.position = PositionView(position.shares, means.sellable, position.cost)
-    context.account = AccountView(means.cash or 0, snapshot.holdings if snapshot else {})
+    holdings = MappingProxyType(snapshot.holdings if snapshot else {})
+    context.account = AccountView(means.cash or 0, holdings)
     context.requests = []
 
 

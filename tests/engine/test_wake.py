@@ -1,5 +1,7 @@
+import copy
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import time, timedelta
 from functools import partial
@@ -7,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bot.domain.account import Holding
 from bot.domain.entry import (
     Decision,
     Fill,
@@ -46,7 +49,7 @@ from bot.engine.settings import (
 )
 from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import FROM_FILE, DepthView, Request, RequestKind, Strategy
-from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 FAULT = StrategyFault("ZeroDivisionError: division by zero (mine.py:7)", is_overrun=False)
 STUCK = StrategyFault(
@@ -155,6 +158,30 @@ def test_a_strategy_that_spoils_its_context_is_at_fault_and_no_other(spoil):
     assert stage.engine.status().faults == ()
     stage.after(5).quote()
     assert stage.buy().quantity == 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda holdings: holdings.pop("HPG"),
+        lambda holdings: holdings.clear(),
+        lambda holdings: holdings.update(HPG=Holding("HPG", 9_000, 9_000, 0, 0)),
+        lambda holdings: holdings.__setitem__("HPG", Holding("HPG", 9_000, 9_000, 0, 0)),
+        lambda holdings: holdings.__ior__({"HPG": Holding("HPG", 9_000, 9_000, 0, 0)}),
+        lambda holdings: setattr(holdings["HPG"], "sellable", 9_000),
+    ],
+)
+def test_a_strategy_changes_nothing_of_the_account_that_it_is_shown(change):
+    stage = Stage(sellable=1_000)
+    before = copy.deepcopy(stage.engine._state.accounts[ACCOUNT])
+
+    def spoil(strategy):
+        with suppress(AttributeError, TypeError):
+            change(strategy.account.holdings)
+
+    stage.request(spoil)
+
+    assert stage.engine._state.accounts[ACCOUNT] == before
 
 
 @pytest.mark.parametrize(
