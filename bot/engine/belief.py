@@ -225,6 +225,9 @@ def _accepts(
             return False
         _release(state, belief, source, f"{GOOD_ANSWERS} good answers in a row")
     source.asked_at = at
+    if stamp is not None:
+        # A time of the future that a person has accepted must not outlast a clock that is mended.
+        stamp = min(stamp, source.heard_at + source.ahead_max)
     if stamp is not None and stamp > source.stamp:
         before = max(source.stamp, phase.since, source.watched_since)
         if phase.phase is Phase.PROGRESS and stamp > before:

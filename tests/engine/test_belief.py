@@ -282,6 +282,30 @@ def test_a_day_begins_without_a_trade():
     assert stage.engine._state.beliefs["HPG"].quotes.held is None
 
 
+@pytest.mark.parametrize("shown", [show, show_depth])
+@pytest.mark.parametrize("ahead", [timedelta(hours=7), timedelta(days=27_000)])
+def test_who_accepts_a_time_of_the_future_still_hears_a_broker_that_mends_its_clock(shown, ahead):
+    stage, data = staged(), QUOTE if shown is show else DEPTH
+    wrong = replace(data, updated_at=START + ahead)
+    shown(stage.after(10), wrong)
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "a zone off", "ann", symbol="HPG"))
+    for _ in range(3):
+        shown(stage.after(10), wrong)
+    status = stage.engine.symbol_status("HPG")
+    before = status.quote if shown is show else status.depth
+    assert before is not None
+    assert before.at == stage.now
+
+    shown(stage.after(10), data)
+
+    status = stage.engine.symbol_status("HPG")
+    now = status.quote if shown is show else status.depth
+    assert now is not None
+    assert now.at == stage.now
+    belief = stage.engine._state.beliefs["HPG"]
+    assert max((*belief.quotes.gaps, *belief.depths.gaps), default=0) < 60
+
+
 def test_a_volume_of_yesterday_is_no_trade_of_today():
     stage = unshown()
     stage.phase(Phase.OPEN)
