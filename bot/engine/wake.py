@@ -36,6 +36,7 @@ from bot.engine.state import HookCall, Instance, State, StrategyState
 from bot.strategy import (
     FROM_FILE,
     NUMBER_MAX,
+    WHY_MAX,
     AccountView,
     Context,
     PositionView,
@@ -171,15 +172,14 @@ def _taken_from(context: Context) -> tuple[list[Request], Reads, StrategyFault |
     """Empty a context after a call: what was requested, what was looked at. Only requests and
     numbers that the plug-in could make with what it was given are taken.
     """
-    wanted, reads = context.requests, context.reads
-    is_whole = (
+    wanted, reads = getattr(context, "requests", None), getattr(context, "reads", None)
+    context.requests = []
+    if not (
         type(wanted) is list
         and type(reads) is dict
         and all(type(each) is Request for each in wanted)
         and all(_is_read(name, value) for name, value in reads.items())
-    )
-    context.requests = []
-    if not is_whole:
+    ):
         context.reads = {}
         text = "it has changed its context, which is the engine's: nothing of the call is taken"
         return [], {}, StrategyFault(text, is_overrun=False)
@@ -193,6 +193,8 @@ def _taken_from(context: Context) -> tuple[list[Request], Reads, StrategyFault |
 
 def _flaw_of(request: Request) -> str:
     """Return in what a request is none that a strategy's own methods make; empty if in nothing."""
+    if type(request.kind) is not RequestKind:
+        return f"kind must be a RequestKind, not {type(request.kind).__name__}"
     for name, value in (("quantity", request.quantity), ("limit", request.limit)):
         if value is None or (name == "limit" and value is FROM_FILE):
             continue
@@ -206,6 +208,8 @@ def _flaw_of(request: Request) -> str:
         return "it has both limit and market"
     if request.why is not None and type(request.why) is not str:
         return f"why must be a text, not {type(request.why).__name__}"
+    if len(request.why or "") > 2 * WHY_MAX:  # one that was cut says how long it had been
+        return f"why must have at most {WHY_MAX:,} characters"
     return ""
 
 

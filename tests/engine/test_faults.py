@@ -24,12 +24,15 @@ from bot.domain.outcome import Accepted, NotSent, Resolution
 from bot.domain.plan import Wake
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.domain.rulebook import Rulebook
-from bot.strategy import Request
+from bot.strategy import Request, RequestKind
 from tests.engine.stage import DAY, PLAN, RULEBOOK, START, Stage, attempt_of, report_of, result_of
 
 NO_ROW: Any = None
 """What stands where a number should be."""
-NO_REQUEST = Request(NO_ROW)
+NO_KIND = str.__new__(RequestKind, "none")
+NO_KIND._name_ = NO_KIND._value_ = "none"
+NO_REQUEST = Request(NO_KIND)
+"""Of a kind that only a bug can make."""
 
 
 def caught(step: Callable[[], object]) -> Fault | None:

@@ -139,6 +139,8 @@ def test_a_hook_that_requests_without_end_disables_its_strategy_and_nothing_is_t
     "spoil",
     [
         lambda s: setattr(s.context, "requests", None),
+        lambda s: delattr(s.context, "requests"),
+        lambda s: delattr(s.context, "reads"),
         lambda s: s.context.requests.append(42),
         lambda s: setattr(s.context, "reads", None),
         lambda s: s.context.reads.update(x=object()),
@@ -200,10 +202,16 @@ def test_a_strategy_changes_nothing_of_the_account_that_it_is_shown(change):
         ({"limit": FROM_FILE, "market": "MTL"}, "market must be a market type, not str"),
         ({"market": OrderType.MTL}, "it has both limit and market"),
         ({"why": 5}, "why must be a text, not int"),
+        ({"why": "x" * 3_000_000}, "why must have at most 1,000 characters"),
+        ({"kind": "short"}, "kind must be a RequestKind, not str"),
+        ({"kind": "close"}, "kind must be a RequestKind, not str"),
+        ({"kind": None}, "kind must be a RequestKind, not NoneType"),
+        ({"kind": ["buy"]}, "kind must be a RequestKind, not list"),
+        ({"kind": RequestKind.SKIP, "why": "x" * 3_000_000}, "why must have at most 1,000"),
     ],
 )
 def test_a_hand_made_request_is_held_to_what_the_methods_let_through(made, flaw):
-    request = Request(RequestKind.BUY, **{"quantity": 100, "limit": 27_000, **made})
+    request = Request(**{"kind": RequestKind.BUY, "quantity": 100, "limit": 27_000, **made})
     stage = Stage()
 
     stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.context.requests.append(request))
