@@ -136,7 +136,7 @@ def begin_day(state: State, ended: date) -> None:
         is_of_day = traded is not None and local_date(traded.at) == ended
         if belief.price is not None and is_of_day and ended > belief.close_day:
             belief.close, belief.close_day, belief.is_close_read = belief.price, ended, False
-        belief.frame, belief.has_traded = None, False
+        belief.frame, belief.reference, belief.has_traded = None, None, False
         belief.excused.clear()
         ex_dates.end_day(state, belief, ended)
         for source in belief.sources:
@@ -163,7 +163,8 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
     if not _accepts(state, belief, source, phase, at, quote.updated_at):
         return False
     is_of_today = quote.updated_at is not None and local_date(quote.updated_at) == local_date(at)
-    belief.has_traded |= bool(quote.volume) and is_of_today and phase.phase in TRADING
+    if quote.volume and is_of_today and phase.phase in TRADING:
+        belief.has_traded, belief.reference = True, quote.reference or belief.reference
     belief.price, frame, reference = quote.last, belief.frame, quote.reference
     if reference and (frame is None or frame.reference != reference) and phase.phase in TRADING:
         # Before the opening the reference may still be yesterday's.
@@ -310,7 +311,7 @@ def resume(state: State, symbol: str, reason: str) -> bool:
         kind, level = source.held.finding.kind, source.held.level
         if kind in _NEW_LEVEL and level is not None:
             belief.close = belief.price = level
-            belief.close_day, belief.frame = state.trading_date, None
+            belief.close_day, belief.frame, belief.reference = state.trading_date, None, None
             belief.is_close_read = False
         elif kind == EXCHANGE:
             said = Exchange(str(source.held.finding.numbers["exchange"]))

@@ -79,6 +79,7 @@ def of_quote(
     if (floor is not None and last < floor) or (ceiling is not None and last > ceiling):
         yield _outside(last, floor, ceiling, "its own band")
     yield from _of_day(frame, known, phase, quote)
+    yield from _of_change(rules, belief, instrument, phase, at, quote)
 
 
 def of_depth(
@@ -154,11 +155,37 @@ def _of_volume(
     """
     if not 0 <= volume <= belief.volume_max:
         yield _absurd("a day's volume", volume, belief)
-    source, stamp = belief.quotes, quote.updated_at
-    is_newest = at >= source.asked_at and (stamp is None or stamp >= source.stamp)
-    if volume == 0 and belief.has_traded and is_newest and phase.phase is not Phase.CLOSED:
+    if volume == 0 and belief.has_traded and _is_newest(belief.quotes, phase, at, quote):
         text = f"a day's volume of 0, and {quote.symbol} has traded today"
         yield Finding("VOLUME", text, {"volume": 0, "volume_max": None})
+
+
+def _is_newest(source: Source, phase: PhaseSeen, at: datetime, quote: Quote) -> bool:
+    """Return whether a quote is of the day's trading, and not of a node that lags."""
+    stamp = quote.updated_at
+    is_newer = at >= source.asked_at and (stamp is None or stamp >= source.stamp)
+    return is_newer and phase.phase is not Phase.CLOSED
+
+
+def _of_change(
+    rules: Rules,
+    belief: Belief,
+    instrument: Instrument,
+    phase: PhaseSeen,
+    at: datetime,
+    quote: Quote,
+) -> Iterator[Finding]:
+    """Check that a reference is the one believed since today's trades: it does not change during a
+    day. Our close, where that is the reference by the rules, ends a false one.
+    """
+    reference, known = quote.reference, belief.reference
+    if reference is None or known is None or known == reference:
+        return
+    if not _is_newest(belief.quotes, phase, at, quote):
+        return
+    if reference != belief.close or not _is_the_reference(rules, belief, instrument, at):
+        text = f"a reference of {reference:,} after {known:,} earlier today"
+        yield Finding("REFERENCE", text, {"reference": reference, "believed": known})
 
 
 def _of_reference(

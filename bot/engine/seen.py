@@ -118,9 +118,9 @@ class Belief:
     `price` is the last trusted one, initially the close. `is_close_read`: journal or history gave
     the close, not our last quote or a person, and no file gives another reference. `is_asked`: the
     shell has looked for a close; without one nothing confirms a price then. `has_traded`: a trusted
-    quote has shown a volume of today. `excused` are kinds of findings that a person has accepted
-    for today, `resumes` how often. `has_supposed_kind`: no table says whether it is a share or an
-    ETF. `noted`: the last close that was journalled.
+    quote has shown a volume of today, with this `reference`. `excused` are kinds of findings that a
+    person has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether
+    it is a share or an ETF. `noted`: the last close that was journalled.
     """
 
     symbol: str
@@ -130,6 +130,7 @@ class Belief:
     is_asked: bool = False
     price: int | None = None
     has_traded: bool = False
+    reference: int | None = None
     ex_dates: frozenset[date] = frozenset()
     are_ex_dates_unread: bool = False
     frame: Frame | None = None

@@ -165,7 +165,8 @@ def unshown(close: LastClose = CLOSE) -> Stage:
 def unread(close: LastClose) -> Stage:
     """The same, of a bot that holds some of it."""
     stage = staged(close=close)
-    stage.engine._state.beliefs["HPG"].frame = None
+    belief = stage.engine._state.beliefs["HPG"]
+    belief.frame = belief.reference = None
     return stage
 
 
@@ -304,6 +305,101 @@ def test_who_accepts_a_time_of_the_future_still_hears_a_broker_that_mends_its_cl
     assert now.at == stage.now
     belief = stage.engine._state.beliefs["HPG"]
     assert max((*belief.quotes.gaps, *belief.depths.gaps), default=0) < 60
+
+
+def _with_reference(reference: int, **changes: Any) -> Quote:
+    """A quote around another reference, without a band of its own."""
+    return replace(QUOTE, reference=reference, ceiling=None, floor=None, **changes)
+
+
+def test_a_reference_that_changes_during_the_day_is_not_believed():
+    stage = staged()
+    show(stage.after(1))
+
+    show(stage.after(1), _with_reference(26_600))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    [alert] = alerts(stage)
+    assert (alert.numbers["kind"], alert.numbers["believed"]) == ("REFERENCE", 27_000)
+    assert "a reference of 26,600 after 27,000 earlier today" in alert.text
+
+    for _ in range(3):
+        show(stage.after(1))
+    assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+def test_who_resumes_a_symbol_says_that_its_new_reference_is_right():
+    stage = staged()
+    show(stage.after(1))
+    changed = replace(QUOTE, reference=26_600, ceiling=28_450, floor=24_750)
+    show(stage.after(1), changed)
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "ann", symbol="HPG"))
+
+    show(stage.after(1), changed)
+    assert ask(stage) == (Verdict.PASSED, "OK")
+    show(stage.after(1))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is not None
+
+
+@pytest.mark.parametrize(
+    ("reference", "phase", "own_time"),
+    [
+        (27_000, Phase.PROGRESS, START),
+        (26_500, Phase.PROGRESS, START - timedelta(seconds=2)),
+        (26_500, Phase.CLOSED, START),
+    ],
+    ids=["our close", "of a node that lags", "after the close"],
+)
+def test_another_reference_that_may_be_honest_is_not_held(reference, phase, own_time):
+    stage = unshown()
+    show(stage.after(1), _with_reference(26_600))
+    stage.phase(phase)
+
+    show(stage.after(1), _with_reference(reference, updated_at=own_time))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is None
+
+
+@pytest.mark.parametrize("changes", [{"volume": 0}, {"volume": None}, {"updated_at": None}])
+def test_before_the_first_trade_of_today_a_reference_may_be_of_yesterday(changes):
+    stage = unshown()
+    stage.phase(Phase.OPEN)
+    show(stage.after(1), _with_reference(26_600, **changes))
+
+    show(stage.after(1), _with_reference(26_700))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is None
+
+
+def test_a_close_that_is_no_reference_by_the_rules_ends_none():
+    stage = unshown(OLDER)
+    show(stage.after(1), _with_reference(26_600))
+
+    show(stage.after(1), _with_reference(27_000))
+
+    assert alerts(stage)[-1].numbers["kind"] == "REFERENCE"
+
+
+def test_a_quote_without_a_reference_forgets_none():
+    stage = staged()
+    show(stage.after(1))
+    show(stage.after(1), replace(QUOTE, reference=None))
+
+    show(stage.after(1), _with_reference(26_600))
+
+    assert alerts(stage)[-1].numbers["kind"] == "REFERENCE"
+
+
+def test_a_new_day_has_a_reference_of_its_own():
+    stage = staged()
+    show(stage.after(1))
+    stage.now = START + timedelta(days=1)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    show(stage.after(1), _with_reference(26_600))
+
+    assert stage.engine._state.beliefs["HPG"].quotes.held is None
 
 
 def test_a_volume_of_yesterday_is_no_trade_of_today():

@@ -694,6 +694,7 @@ def test_the_second_in_which_a_phase_ends_gives_the_entry_up() -> None:
 def test_a_move_of_exactly_a_percent_lets_the_entry_out() -> None:
     stage = Stage(PATIENT)
     shape = {"reference": 25_000, "ceiling": 26_750, "floor": 23_250}
+    stage.engine._state.beliefs["HPG"].reference = None
     stage.quote(25_000, **shape)
     stage.block_for_token(stage.buy(100, 25_000))
 

@@ -124,6 +124,20 @@ def test_a_share_stays_worth_its_last_price_once_a_person_accepts_a_volume_of_0(
     assert _alerts(stage) == ["HELD_DATA", "ENTRIES_STOPPED"]
 
 
+def test_a_reference_that_changes_during_the_day_hides_no_loss():
+    held = RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": held})
+    settings = EngineSettings(account_limits=LIMIT)
+    stage = Stage(settings=settings, cash=10**9, sellable=1_000, recovery=recovery)
+    stage.account()
+    stage.after(60).quote(26_850)
+
+    stage.after(10).quote(26_850, reference=26_850, ceiling=28_700, floor=25_000)
+    stage.account()
+
+    assert _alerts(stage) == ["HELD_DATA", "ENTRIES_STOPPED"]
+
+
 def test_entries_stay_stopped_when_the_price_comes_back_until_a_new_day():
     stage = staged()
     bought(stage)
