@@ -124,6 +124,118 @@ def test_the_end_does_not_wait_for_a_service_that_hangs() -> None:
     assert took_s < DEADLINE_S / 2
 
 
+class Service:
+    """A service that is away until the test says otherwise, and what has reached it."""
+
+    def __init__(self) -> None:
+        self.is_away = True
+        self.tried: list[str] = []
+        self.taken: list[Message] = []
+        self.changed = threading.Condition()
+
+    def send(self, each: Message) -> Sent:
+        with self.changed:
+            self.tried.append(each.title)
+            self.changed.notify_all()
+            if self.is_away:
+                return Sent(is_taken=False, words="no answer in time")
+            self.taken.append(each)
+            return TAKEN
+
+    def come_back(self) -> None:
+        with self.changed:
+            self.is_away = False
+
+    def wait_for_tries(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.tried) >= count, DEADLINE_S)
+
+    def titles(self, count: int) -> list[str]:
+        """Wait for so many messages, and return their titles."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.taken) >= count, DEADLINE_S)
+            return [each.title for each in self.taken]
+
+
+@contextmanager
+def unheard(retry_s: float) -> Iterator[tuple[Sender, Service, Played]]:
+    """A sender whose service has not taken a message, told of once each: two critical ones
+    and one other.
+    """
+    service, played = Service(), Played()
+    tested = Sender(
+        "phone",
+        service.send,
+        played.report,
+        dropped_words=lambda *, count: f"{count} dropped",
+        pauses_s=(0.0, 0.0),
+        retry_s=retry_s,
+    )
+    for number, severity in enumerate((Severity.CRITICAL, Severity.CRITICAL, Severity.INFO)):
+        tested.put(message(severity, f"{severity.name} {number}"))
+    tested.start()
+    try:
+        played.wait_for(3)
+        yield tested, service, played
+    finally:
+        tested.stop()
+        tested.join(DEADLINE_S)
+
+
+def test_a_critical_message_that_was_not_taken_is_told_when_the_service_takes_another() -> None:
+    with unheard(retry_s=3_600) as (tested, service, played):
+        untold = tested.waiting, tested.untold
+        service.come_back()
+        tested.put(message(Severity.INFO, "a fill"))
+        titles = service.titles(3)
+        played.wait_for(6)
+
+    assert untold == (2, 3)
+    assert titles == ["a fill", "CRITICAL 0", "CRITICAL 1"]
+    assert service.taken[0].body == "body\n1 dropped"
+    assert [each.body for each in service.taken[1:]] == ["body", "body"]
+    assert [each.sent.is_taken for each in played.results] == [False] * 3 + [True] * 3
+    assert sum(each.dropped for each in played.results) == 1
+    assert tested.untold == 0
+
+
+def test_a_critical_message_that_was_not_taken_is_tried_again_until_it_is() -> None:
+    with unheard(retry_s=0.001) as (_, service, played):
+        service.wait_for_tries(5 + 10)
+        told, tried = len(played.results), service.tried[5:]
+        service.come_back()
+        titles = service.titles(2)
+
+    assert titles == ["CRITICAL 0", "CRITICAL 1"]
+    assert set(tried) == {"CRITICAL 0"}, "the oldest is tried"
+    assert told == 3, "a try that is made again is told once it succeeds"
+
+
+def test_at_the_end_what_was_kept_is_tried_once_more_and_counted() -> None:
+    with unheard(retry_s=3_600) as (tested, service, _):
+        before = len(service.tried)
+
+    assert len(service.tried) == before + 2
+    assert tested.untold == 3
+
+
+def test_of_many_critical_messages_that_were_not_taken_the_newest_are_kept() -> None:
+    with unheard(retry_s=3_600) as (tested, service, played):
+        for number in range(QUEUE_MAX):
+            tested.put(message(Severity.CRITICAL, f"{number}"))
+        played.wait_for(3 + QUEUE_MAX)
+        waiting = tested.waiting
+        service.come_back()
+        tested.put(message(Severity.INFO, "a fill"))
+        titles = service.titles(1 + QUEUE_MAX)
+        played.wait_for(4 + 2 * QUEUE_MAX)
+
+    assert waiting == QUEUE_MAX
+    assert titles == ["a fill", *map(str, range(QUEUE_MAX))]
+    assert service.taken[0].body.endswith("3 dropped")
+    assert sum(each.dropped for each in played.results) == 3
+
+
 def test_a_message_that_is_not_taken_is_tried_again_but_once_only_when_the_end_comes() -> None:
     played = Played()
     tries = list[str]()
