@@ -24,11 +24,20 @@ class Room:
 
 
 def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
-    """Return the most a share can cost: the limit, else the ceiling, the last price, or 0."""
+    """Return the most a share can cost: the limit, else the ceiling, the last price, or 0. A quoted
+    ceiling may be too low, so that of the rules counts where it is known: the usual one, as a
+    special one may be far above what the exchange has set.
+    """
     if limit_price is not None:
         return limit_price
     seen = state.quotes.get(symbol)
-    return (seen.quote.ceiling or seen.quote.last) if seen else 0
+    if seen is None:
+        return 0
+    quoted = seen.quote.ceiling or seen.quote.last
+    known, listed = state.beliefs.get(symbol), state.instruments.get(symbol)
+    if listed is None or known is None or known.frame is None:
+        return quoted
+    return max(quoted, state.rulebook.band(listed, known.frame.reference).ceiling)
 
 
 def at_market(state: State, account: str, *, elsewhere: bool = False) -> Iterator[tuple[str, int]]:

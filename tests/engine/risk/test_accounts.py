@@ -578,4 +578,6 @@ def test_an_order_without_a_price_reserves_at_the_ceiling():
     assert _free(stage) == 100_000_000 - _with_fee(2_885_000)
     quote = stage.engine._state.quotes["HPG"].quote
     stage.handle(QuoteReceived(stage.now, replace(quote, ceiling=None)))
+    assert _free(stage) == 100_000_000 - _with_fee(2_885_000)
+    stage.engine._state.beliefs["HPG"].frame = None
     assert _free(stage) == 100_000_000 - _with_fee(2_700_000)

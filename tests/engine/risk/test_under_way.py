@@ -1,6 +1,7 @@
 """While something of ours is under way, an account may differ by its size and by no more."""
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -10,7 +11,9 @@ from bot.domain.instrument import Phase
 from bot.domain.message import AccountRead, InstrumentsRead, PlaceOrder, Reconciled
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Unknown
+from bot.domain.quote import ClosesRead, LastClose
 from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine.risk.under_way import worst_price
 from tests.engine.risk.test_ledgers import BONUS, COST, DIVIDEND, Broker, having_bought
 from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, START, Stage, attempt_of, report_of
 
@@ -269,3 +272,33 @@ def test_a_start_with_a_difference_waits_for_a_person(
 
     assert stage.engine.status().state is RunState.STARTING
     assert [each.break_id for each in stage.engine.reconciliation().breaks] == ["B-0001"]
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "last", "worst"),
+    [
+        (28_850, 27_000, 28_850),
+        (27_000, 27_000, 28_850),
+        (None, 27_000, 28_850),
+    ],
+)
+def test_a_share_costs_no_less_than_the_ceiling_of_the_rules(ceiling, last, worst):
+    stage = Stage()
+
+    stage.after(1).quote(last, ceiling=ceiling)
+
+    assert worst_price(stage.engine._state, "HPG", None) == worst
+    assert worst_price(stage.engine._state, "HPG", 26_000) == 26_000
+
+
+def test_a_share_whose_band_is_special_costs_at_most_what_is_quoted():
+    stage = Stage()
+    close = LastClose("HPG", 27_000, date(2026, 11, 18), ex_dates=frozenset({DAY}))
+    stage.handle(ClosesRead(stage.now, (close,)))
+
+    stage.after(1).quote(27_000)
+
+    frame = stage.engine._state.beliefs["HPG"].frame
+    assert frame is not None
+    assert frame.band.ceiling == 32_400
+    assert worst_price(stage.engine._state, "HPG", None) == 28_850
