@@ -6,6 +6,7 @@ not between thousands. Duplicate keys, tabs, tags, merge keys, many anchors, and
 are refused with line and column. Lines quoted in a message have possible secrets masked.
 """
 
+import math
 import os
 import re
 import stat
@@ -303,7 +304,8 @@ class _Builder:
             return text
         if INTEGER.fullmatch(text):
             return int(text)
-        return float(text) if _DECIMAL.fullmatch(text) else text
+        is_number = _DECIMAL.fullmatch(text) and math.isfinite(float(text))
+        return float(text) if is_number else text
 
     def _mapping(self, node: _Node, location: Location) -> dict[str, object]:
         data: dict[str, object] = {}

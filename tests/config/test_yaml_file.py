@@ -172,3 +172,9 @@ def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path, kind: 
     for check in (read_yaml, load_settings):
         with pytest.raises(OperatorMistake, match="E-CFG-001 wanted a regular file; found a pipe"):
             check(file)
+
+
+def test_a_number_that_no_float_holds_stays_a_text() -> None:
+    data = parse_yaml("{a: 1.0e999, b: -1.5e400, c: 1.5e300}", "x").data
+
+    assert data == {"a": "1.0e999", "b": "-1.5e400", "c": 1.5e300}
