@@ -28,6 +28,7 @@ from bot.journal.database.schema import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunEnd, RunOptions
+from bot.runtime.start.broker import MakeEnvironment
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment, wake_sandbox
 from bot.sandbox.house.ledger import read_ledger
@@ -232,12 +233,14 @@ def _plain(value: object) -> object:
     return value
 
 
-async def tell(config: Path, *, minutes: float, **options: object) -> Story:
+async def tell(
+    config: Path, *, minutes: float, make: MakeEnvironment = in_process, **options: object
+) -> Story:
     """Run a project for some minutes of market time and return what it leaves."""
     loaded = load_settings(config)
     shown = Shown()
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]
-    end = await run_bot(loaded, run_options, shown, make=in_process)
+    end = await run_bot(loaded, run_options, shown, make=make)
     shown.require_no_fault()
     require_clean("\n".join([*shown.troubles, *(text for _, text in shown.rows)]))
     return Story(end, shown, loaded)

@@ -1,7 +1,8 @@
 """The request budget of one key: which request may go now, and until when the others wait.
 
-A sliding window counts every request sent. Each lane may fill the window up to its own share, so a
-flood of quotes always leaves room for a cancel. A 429 closes the budget for all lanes until the
+A sliding window counts every request that may have left; one that certainly has not gives its
+place back, so that an outage uses nothing up. Each lane may fill the window up to its own share, so
+a flood of quotes always leaves room for a cancel. A 429 closes the budget for all lanes until the
 broker's reset; afterwards requests go at the quota's own pace, not in a burst, until a whole window
 has passed. Waiters are woken one at a time, by lane and within a lane in the order of asking, so
 the same calls give the same order on any clock.
@@ -133,15 +134,16 @@ class RequestBudget:
         """How many wait in lanes with a higher priority; their places must not be taken."""
         return sum(map(len, map(self._line.__getitem__, _AHEAD[lane])))
 
-    async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
-        """Return when a request may leave, and count it; at once if there is room.
+    async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> datetime:
+        """Count a request as soon as it may leave, at once if there is room, and return the instant
+        it is counted at.
 
         Raises RateLimited as soon as it is clear that the wait would exceed `wait_max`.
         """
         line, ticket, now = self._line[lane], object(), self._waiter.now()
         if not line and self._opens_at(lane, self._before(lane), now) <= now:
             self._granted.append(now)
-            return
+            return now
         give_up_at = now + wait_max
         line.append(ticket)
         try:
@@ -150,7 +152,7 @@ class RequestBudget:
                 opens_at = self._opens_at(lane, ahead, now)
                 if opens_at <= now:
                     self._granted.append(now)
-                    return
+                    return now
                 if opens_at > give_up_at:
                     raise _no_room(call, opens_at)
                 if now > max(self._announced_until, self._paced_until):
@@ -162,6 +164,13 @@ class RequestBudget:
             raise _no_room(call, give_up_at)
         finally:
             line.remove(ticket)
+
+    def give_back(self, granted: datetime) -> None:
+        """Count a request no more of which not one byte has left; `granted` is what `take`
+        returned.
+        """
+        if granted in self._granted:
+            self._granted.remove(granted)
 
     def _opens_at(self, lane: Lane, ahead: int, now: datetime) -> datetime:
         """When this lane's share of the window has room after those ahead of it are served.

@@ -238,14 +238,27 @@ class CallSender:
         """
         if (barred := self._breaker.bar(endpoint)) is not None:
             return barred
-        await self._budget.take(endpoint.lane, endpoint.name, wait_max=wait_max)
+        granted = await self._budget.take(endpoint.lane, endpoint.name, wait_max=wait_max)
+        bounds = bounds or self._bounds[endpoint.name]
+        answer = await self._exchange(endpoint, sign, bounds, objection)
+        if isinstance(answer, NoAnswer) and not answer.is_sent:
+            self._budget.give_back(granted)
+        return answer
+
+    async def _exchange(
+        self,
+        endpoint: Endpoint,
+        sign: Callable[[], HttpRequest],
+        bounds: Bounds,
+        objection: Objection,
+    ) -> Answer | NoAnswer:
+        """Sign and send what the budget has granted, and learn from the answer."""
         if (reason := objection()) is not None:
             return NoAnswer(reason, is_sent=False)
         request = sign()
         if (barred := self._breaker.bar(endpoint, is_leaving=True)) is not None:
             return barred
         sent_at, signed_by = self._wire.now(), self._offset.applied
-        bounds = bounds or self._bounds[endpoint.name]
         answer = await self._links[endpoint.lane].exchange(request, bounds)
         if isinstance(answer, Answer):
             self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())

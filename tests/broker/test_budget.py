@@ -96,6 +96,56 @@ async def test_a_flood_of_quotes_leaves_room_for_a_cancel():
     assert cancel_opens == START
 
 
+async def test_a_place_that_is_given_back_is_free_at_once():
+    waiter = jumping()
+    budget = budget_of(10, waiter)
+    await take(budget, count=9)
+    granted = await budget.take(Lane.CANCEL, "call", wait_max=HOUR)
+    full = budget.opens_at(Lane.CANCEL)
+
+    budget.give_back(granted)  # one of ten at the same instant
+
+    assert (full, budget.opens_at(Lane.CANCEL), budget.used) == (START + WINDOW, START, 9)
+
+
+async def test_a_place_that_has_left_the_window_is_given_back_in_vain():
+    waiter = jumping()
+    budget = budget_of(10, waiter)
+    granted = await budget.take(Lane.CANCEL, "call", wait_max=HOUR)
+    waiter.clock.advance_to(START + WINDOW)
+    await take(budget, count=2)
+
+    budget.give_back(granted)
+
+    assert budget.used == 2
+
+
+async def test_a_place_that_is_given_back_opens_nothing_that_a_429_has_closed():
+    waiter = jumping()
+    budget = budget_of(60, waiter)
+    granted = await budget.take(Lane.CANCEL, "call", wait_max=HOUR)
+    until = budget.note_limit(START + timedelta(seconds=30), "quote", tries=1)
+
+    budget.give_back(granted)
+
+    assert (budget.opens_at(Lane.CANCEL), budget.used) == (until, 0)
+
+
+async def test_the_even_pace_after_a_429_counts_from_the_last_request_that_may_have_left():
+    waiter = jumping()
+    budget = budget_of(60, waiter)
+    until = budget.note_limit(START + timedelta(seconds=5), "quote", tries=1)
+    await take(budget)
+    left_at = waiter.now()
+    granted = await budget.take(Lane.CANCEL, "call", wait_max=HOUR)
+
+    budget.give_back(granted)
+
+    pace = WINDOW / 60
+    assert until <= left_at < granted
+    assert budget.opens_at(Lane.CANCEL) == left_at + pace == granted
+
+
 @pytest.mark.parametrize(("lane", "share"), LANE_SHARE_PERCENT.items())
 async def test_a_lane_fills_the_window_up_to_its_share(lane, share):
     waiter = jumping()

@@ -1,23 +1,32 @@
 """Every read of the API through the typed client, and what is checked around it."""
 
 import json
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from bot.broker.errors import Malformed, Refused, WrongQuery
+from bot.broker.broker import open_broker
+from bot.broker.budget import RequestBudget
+from bot.broker.errors import KeyRefused, Malformed, Refused, Unreachable, WrongQuery
+from bot.broker.signer import Credentials
+from bot.clock import SimulatedClock
 from bot.domain.instrument import Exchange
 from bot.protocol import calls
 from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Tier, path_parameters
-from bot.protocol.envelope import seal
+from bot.protocol.envelope import Answer, NoAnswer, seal
 from bot.protocol.query import ExactlyOne, Kind, Parameter
+from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
 from bot.protocol.values.border import Unshaped
-from tests.broker.played_broker import Reply, desk
+from tests.broker.loopback import START, JumpingWaiter
+from tests.broker.played_broker import ACCOUNT, KEY, SECRET, Reply, desk
 from tests.rows import every_row
 
 ANSWERS: Mapping[str, Any] = json.loads(
@@ -175,3 +184,66 @@ async def test_the_payload_and_its_drift_are_kept_beside_the_value() -> None:
 
     assert heard.payload.value == sent
     assert [str(each) for each in heard.drift] == ["stock_profile founded added"]
+
+
+@pytest.mark.wire
+async def test_what_never_left_is_not_counted() -> None:
+    """Nothing listens: neither httpx (the user) nor our own carrier gets a byte out."""
+    with socket.create_server(("127.0.0.1", 0)) as was_here:
+        port = was_here.getsockname()[1]
+    clock = SimulatedClock(START)
+    waiter = JumpingWaiter(clock)
+    budget = RequestBudget(per_minute=60, waiter=waiter, jitter=Random(7))
+    credentials = Credentials(Secret(KEY), Secret(SECRET), "test")
+    broker = open_broker(
+        f"http://127.0.0.1:{port}", credentials, wire=clock, waiter=waiter, budget=budget
+    )
+    broker.two_factor.set_token(Secret("canary-token"))
+
+    for read in (broker.client.user, lambda: broker.client.quote("HPG")):
+        with pytest.raises(Unreachable):
+            await read()
+    for _ in range(61):
+        answer = await broker.writer.send(broker.writer.prepare_cancel(ACCOUNT, "ORD1"))
+        assert isinstance(answer, NoAnswer)
+        assert "nothing listens" in answer.reason
+    await broker.close()
+
+    assert budget.used == 0
+
+
+async def test_what_is_kept_back_is_not_counted() -> None:
+    """By an objection, by another token, and by the bar of a refused key, before and after it."""
+    bench = desk(REFUSED)
+    broker, writer = bench.broker, bench.broker.writer
+    broker.two_factor.set_token(Secret("canary-token"))
+    signed = writer.prepare_cancel(ACCOUNT, "ORD1")
+
+    await writer.send(signed, lambda: "not any more")
+    broker.two_factor.set_token(Secret("canary-other"))
+    await writer.send(signed)
+    asked, used = len(bench.played.asked), broker.budget.used
+    for _ in range(3):
+        with suppress(Refused, KeyRefused):
+            await broker.client.user()
+
+    assert (asked, used) == (0, 0)
+    assert len(bench.played.asked) == broker.budget.used == 2
+
+
+async def test_what_may_have_left_is_counted_also_without_an_answer() -> None:
+    bench = desk(Reply({}))
+    bench.broker.two_factor.set_token(Secret("canary-token"))
+    writer = bench.broker.writer
+
+    def cut() -> None:
+        raise ConnectionResetError
+
+    bench.played.while_asked = cut
+    lost = await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+    bench.played.while_asked = lambda: None
+    answered = await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+
+    assert isinstance(lost, NoAnswer)
+    assert isinstance(answered, Answer)
+    assert bench.broker.budget.used == 2

@@ -4,15 +4,25 @@ Judged as `order-safety` wants it, when all is fine again: every order of the br
 one intent, no intent has two, and executed quantity and money are the ledger's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
+from bot.broker import broker
+from bot.broker.link import Bounds, HttpRequest, Link
+from bot.clock import Clock, SystemClock
+from bot.domain.entry import Note
 from bot.drill.oracle import faults_in, outcome_of
+from bot.protocol.envelope import Answer, NoAnswer
+from bot.runtime.worlds.environment import EnvironmentSpec
+from tests.faults.strikes import STRIKES
 from tests.staging import QUIET
-from tests.story import Story, once, tell, write_project
+from tests.story import InProcessEnvironment, Story, in_process, once, tell, write_project
 
 PLACES = {"verb": "POST", "path": "*/orders"}
 CANCELS = {"verb": "DELETE", "path": "*/orders/*"}
@@ -99,3 +109,97 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path, case: Case) -> None:
     assert len(story.broker_orders()) == case.orders
     assert len(story.posts()) == 1
     assert max(int(str(line["struck"])) for line in story.ledger() if line["kind"] == "fault") > 0
+
+
+CUT_AT: Final = datetime(2026, 11, 19, 2, 22, tzinfo=UTC)
+BACK_AT: Final = datetime(2026, 11, 19, 2, 26, tzinfo=UTC)
+
+
+@dataclass(eq=False)
+class Outage:
+    """A network over which not one byte leaves for four minutes, and what it let through after."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    link: Link | None = None
+    kept: int = 0
+    after: list[tuple[timedelta, str, str]] = field(default_factory=list)
+
+    def make(self, spec: EnvironmentSpec) -> InProcessEnvironment:
+        made = in_process(spec)
+        self.clock = made.market
+        return made
+
+    async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
+        now = self.clock.now()
+        if CUT_AT <= now < BACK_AT:
+            self.kept += 1
+            return NoAnswer("nothing listens", is_sent=False)
+        if now >= BACK_AT:
+            self.after.append((now - BACK_AT, request.method, request.target))
+        assert self.link is not None
+        return await self.link.exchange(request, bounds)
+
+    async def close(self) -> None:
+        assert self.link is not None
+        await self.link.close()
+
+    def first(self, method: str, suffix: str) -> timedelta:
+        """When the first such request left after the outage, counted from its end."""
+        return next(at for at, verb, to in self.after if verb == method and to.endswith(suffix))
+
+
+@contextmanager
+def over(outage: Outage) -> Iterator[None]:
+    """Put the outage between the bot and its broker."""
+    connect_lanes = broker.connect_lanes
+
+    def connect(*where: Any, **how: Any) -> Mapping[object, Link]:
+        links = connect_lanes(*where, **how)
+        [outage.link] = {*links.values()}
+        return dict.fromkeys(links, outage)
+
+    setattr(broker, "connect_lanes", connect)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(broker, "connect_lanes", connect_lanes)  # noqa: B010
+
+
+@pytest.mark.parametrize("orders", [8, 16])
+async def test_an_outage_uses_up_nothing_of_the_quota(
+    tmp_path: Path, orders: int, record_property: Callable[[str, object], None]
+) -> None:
+    """T11: the orders' time is over during it. Their cancels leave once the network is back."""
+    outage = Outage()
+    buys = [
+        once(
+            f"buys_{number}",
+            params={"price": 26_900 - 100 * number},
+            order={"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "150s"},
+            wake={"quote": "10s"},
+        )
+        for number in range(orders)
+    ]
+    account = {"id": "0009000011", "suffix": ".1", "type": "Normal", "cash": 500_000_000}
+    config = write_project(
+        tmp_path,
+        scenario={**QUIET, "quota": "FREE", "accounts": [account]},
+        strategies=buys,
+        broker={"requests_per_minute": 60},
+    )
+
+    with over(outage):
+        story = await tell(config, minutes=10, make=outage.make)
+
+    ended = story.broker_orders()
+    deletes = [(at, to) for at, verb, to in outage.after if verb == "DELETE"]
+    assert faults_in(outcome_of(story.loaded.state_dir)) == []
+    assert [line["status"] for line in ended.values()] == ["CANCELLED"] * orders
+    assert sorted(to.rpartition("/")[2] for _, to in deletes) == sorted(ended)
+    assert max(at for at, _ in deletes) <= timedelta(seconds=5)
+    assert outage.first("GET", "/order-book") <= timedelta(seconds=10)
+    assert outage.first("GET", "/stocks/HPG") <= timedelta(seconds=10)
+    alerts = [note.text for note in story.shown.all(Note) if note.kind == "ALERT"]
+    assert len(alerts) > orders
+    assert not [text for text in alerts if "no request may leave" in text]
+    record_property(STRIKES, outage.kept)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -404,10 +404,10 @@ async def test_a_place_held_up_by_the_quota_past_its_time_is_not_sent(stage: Sta
         def __getattr__(self, name: str) -> object:
             return getattr(budget, name)
 
-        async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
+        async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> datetime:
             if lane is Lane.PLACE:
                 clock.advance_to(clock.now() + timedelta(seconds=9))
-            await budget.take(lane, call, wait_max=wait_max)
+            return await budget.take(lane, call, wait_max=wait_max)
 
     budget = stage.broker.budget
     stage.broker.writer._sender._budget = Slow()  # type: ignore[assignment]
