@@ -26,8 +26,9 @@ from bot.broker.link import (
 from bot.broker.signer import Signer
 from bot.clock import Clock
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, Tier
-from bot.protocol.envelope import SIZES, Answer, NoAnswer, rate_limit_reset
+from bot.protocol.envelope import SIZES, Answer, NoAnswer, rate_limit_reset, read_error_body
 from bot.protocol.secret import redact
+from bot.protocol.two_factor import ABOUT_CODES
 
 TOO_MANY_REQUESTS: Final = 429
 READ_TRIES_MAX: Final = 3
@@ -63,7 +64,7 @@ class Proof(Enum):
     KEY = auto()
     """An unsigned call names the key."""
     SIGNATURE = auto()
-    """A signed read."""
+    """A signed read, or a call about one-time codes."""
     ORDERS = auto()
     """An order or a change of one: a key may be allowed to read and not to trade."""
 
@@ -71,7 +72,8 @@ class Proof(Enum):
     def of(cls, endpoint: Endpoint) -> "Proof":
         if endpoint.tier is not Tier.TWO:
             return cls.KEY
-        return cls.ORDERS if endpoint.lane is Lane.PLACE else cls.SIGNATURE
+        is_order = endpoint.is_write and endpoint.lane is Lane.PLACE
+        return cls.ORDERS if is_order else cls.SIGNATURE
 
     @property
     def needs(self) -> tuple["Proof", ...]:
@@ -88,7 +90,8 @@ class KeyBreaker:
     orders; two of orders stop orders alone. A cancel is never stopped, nor counted: the engine
     slows it down, and one that is taken proves the key (ruling 49).
 
-    A used nonce does not count (it is replaced), and refusals caused by a wrong clock are forgotten
+    A used nonce does not count (it is replaced), nor does what is said of a one-time code (that
+    comes after key and signature: ruling 17), and refusals caused by a wrong clock are forgotten
     once the offset is known better. That takes two answers that agree, so a 401 whose own `Date`
     contradicts our offset does not count either, nor one signed with an offset that has moved
     since. Only a few refusals are excused like this before a signature is accepted, as the clocks
@@ -145,7 +148,7 @@ class KeyBreaker:
         is_signed = kind is not Proof.KEY
         if answer.http_status == TOO_MANY_REQUESTS or answer.http_status >= _SERVERS_OWN:
             return  # as far as we know, the key was not checked
-        if answer.http_status != _UNAUTHORISED:
+        if answer.http_status != _UNAUTHORISED or _is_about_codes(answer):
             for each in kind.needs:  # an accepted signature proves the key too
                 self._refusals[each] = 0
                 self._until.pop(each, None)
@@ -189,6 +192,11 @@ class KeyBreaker:
                 for each in signed:
                     self._refusals[each] = 0
                     self._until.pop(each, None)
+
+
+def _is_about_codes(answer: Answer) -> bool:
+    error = read_error_body(answer.body)
+    return error is not None and error.error_code.startswith(ABOUT_CODES)
 
 
 class CallSender:

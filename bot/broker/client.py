@@ -41,6 +41,7 @@ from bot.protocol.secret import Secret, redact
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import INTEGER_MAX
 from bot.protocol.two_factor import (
+    ABOUT_CODES,
     decode_otp_ticket,
     decode_two_factor_token,
     encode_otp_request,
@@ -62,7 +63,6 @@ ECHOED: Final = ("symbol", "code", "indicator", "exchange")
 """Fields in which an answer repeats the parameter that names its subject."""
 _ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.BOOK)
 _USER_HOLE: Final = "user_id"
-_CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 Value = TypeVar("Value")
@@ -272,7 +272,7 @@ class BrokerClient:
         try:
             return self._decoded(endpoint, answer, decoder).value
         except Refused as refusal:
-            if not is_limit(answer) or refusal.error_code == _CODES_USED_UP:
+            if not is_limit(answer) or refusal.error_code.startswith(ABOUT_CODES):
                 raise
             until = self._sender.note_limit(answer, endpoint.name, tries=1)
             raise RateLimited(endpoint.name, "HTTP 429", until) from refusal

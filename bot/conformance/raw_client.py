@@ -30,10 +30,10 @@ from bot.protocol.signing import (
     HEADER_TWO_FACTOR,
 )
 from bot.protocol.strict_json import NotJson, compact, parse
+from bot.protocol.two_factor import ABOUT_CODES
 
 TRIES_MAX: Final = 3
 WAIT_MAX: Final = timedelta(seconds=130)
-_OTP_PREFIX: Final = "OTP_"
 
 Headers = Mapping[str, str | None]
 """Headers that replace ours; None omits one."""
@@ -168,7 +168,7 @@ class RawClient:
             merged = {**ours, **(headers or {})}
             sent = {name: value for name, value in merged.items() if value is not None}
             reply = await self._exchange(HttpRequest(method, target, sent, content))
-            if reply.status != 429 or reply.code.startswith(_OTP_PREFIX):
+            if reply.status != 429 or reply.code.startswith(ABOUT_CODES):
                 return reply
         return reply
 

@@ -18,6 +18,8 @@ from bot.protocol.values.border import OtpTicket, OtpVerification, TwoFactorToke
 
 OTP_CHANNEL: Final = "EMAIL"
 """SMS existed until 2026-05-15."""
+ABOUT_CODES: Final = "OTP_"
+"""How the broker's codes of 2FA begin: key and signature were good, and no quota is used up."""
 
 
 class _Token(Wire):

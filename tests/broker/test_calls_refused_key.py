@@ -119,6 +119,63 @@ async def test_no_one_time_code_is_asked_for_while_the_key_is_refused() -> None:
     assert len(bench.played.asked) == 2
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 429])
+@pytest.mark.parametrize("code", ["OTP_INVALID", "OTP_LOCKED", "OTP_CONTACT_UNAVAILABLE"])
+async def test_a_wrong_one_time_code_says_nothing_of_key_orders_or_quota(
+    status: int, code: str
+) -> None:
+    wrong = Reply({"error_code": code, "message": "wrong code, 2 tries left"}, status)
+    bench = desk(*[wrong] * 4, USER)
+    told: list[object] = []
+    bench.broker.breaker._on_bar = lambda: told.append(bench.broker.breaker.barred())
+
+    for _ in range(4):
+        with pytest.raises(Refused):
+            await bench.broker.client.verify_otp("T-1", Secret("111111"))
+    answers = [await amend(bench), await cancel(bench)]
+
+    assert [isinstance(each, Answer) for each in answers] == [True, True]
+    assert (bench.broker.breaker.barred(), told, bench.waiter.waits) == (None, [], [])
+
+
+async def test_a_401_about_the_second_factor_is_the_word_of_a_broker_that_takes_the_key() -> None:
+    ended = Reply({"error_code": "OTP_SESSION_EXPIRED", "message": "no"}, 401)
+    bench = desk(NO, ended, NO, ended, USER)
+
+    for _ in range(4):
+        await amend(bench)
+
+    assert isinstance(await amend(bench), Answer)
+
+
+async def test_a_refused_request_for_a_code_counts_as_a_signature() -> None:
+    bench = desk(NO)
+
+    for _ in range(2):
+        with pytest.raises(Refused):
+            await bench.broker.client.request_otp()
+
+    assert bench.broker.breaker.barred() == (Proof.SIGNATURE, START + REFUSED_KEY_PAUSE)
+
+
+async def test_codes_are_mailed_to_a_key_that_may_not_trade_and_prove_nothing_of_its_orders() -> (
+    None
+):
+    ticket = Reply({"ticket_id": "T-1", "masked_destination": "u***@example.com"})
+    bench = desk(NO, NO, ticket)
+    told: list[str] = []
+    bench.broker.breaker._on_bar = lambda: told.append("barred")
+    bench.broker.breaker._on_free = lambda: told.append("over")
+    for _ in range(2):
+        await amend(bench)
+
+    mailed = await bench.broker.client.request_otp()
+
+    assert mailed.ticket_id == "T-1"
+    assert told == ["barred"]
+    assert isinstance(await amend(bench), Barred)
+
+
 async def test_a_refused_write_counts_as_well() -> None:
     bench = desk(NO)
 

@@ -31,6 +31,8 @@ from bot.runtime.second_factor import (
 from bot.runtime.state_dir import DISK_S, SECOND_FACTOR
 from bot.runtime.token_file import Found, TokenFile
 from bot.sandbox.sandbox import Sandbox
+from tests.broker.played_broker import Reply as Answered
+from tests.broker.played_broker import desk
 from tests.ports import free_port
 from tests.staging import START, scenario
 
@@ -166,6 +168,27 @@ async def test_a_wrong_code_leaves_the_ticket_for_the_right_one(office: Office) 
     assert code_of(await office.second_factor.take(WRONG)) == "E-2FA-003"
 
     assert code_of(await office.second_factor.take(office.right)) is None
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429])
+async def test_the_third_code_is_sent_whatever_status_the_wrong_ones_were_refused_with(
+    tmp_path: Path, status: int
+) -> None:
+    ticket = Answered({"ticket_id": "T-1", "masked_destination": SENT_TO})
+    wrong = Answered({"error_code": "OTP_INVALID", "message": "wrong code"}, status)
+    right = Answered(
+        {"session_token": "canary-token-of-the-third", "expires_at_epoch": 4_000_000_000}
+    )
+    bench = desk(ticket, wrong, wrong, right)
+    events: list[Event] = []
+    second_factor = SecondFactor(bench.broker, (bench.clock, bench.clock), events.append, tmp_path)
+
+    await second_factor.request()
+    replies = [await second_factor.submit(Secret(code)) for code in ("111111", "222222", "333333")]
+
+    assert [code_of(reply) for reply in replies] == ["E-2FA-003", "E-2FA-003", None]
+    assert replies[1]["message"] == "wrong code; type the code just mailed (1 try left)"
+    assert bench.waiter.waits == []
 
 
 @pytest.mark.parametrize("slip", ["12345", "1234567", "42 42 42", "4242a2"])

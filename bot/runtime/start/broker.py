@@ -39,6 +39,7 @@ from bot.domain.message import ClockOffsetChanged, Noted
 from bot.domain.recovery import Recovery
 from bot.engine.control_state import Standing
 from bot.protocol.secret import Secret
+from bot.protocol.two_factor import ABOUT_CODES
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence, lost_places
 from bot.runtime.hush import hiding
@@ -59,8 +60,6 @@ RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 CLOCK_WAIT_MAX: Final = timedelta(minutes=1)
 """A clock set back by more is not waited for: with one so far off no order was sent (R25)."""
 
-ABOUT_CODES: Final = "OTP_"
-"""How the broker's codes of 2FA begin."""
 KEY_QUESTIONS: Final = "is the key active, may it read, and may it be used from this IP address?"
 """What a 403 leaves open."""
 
