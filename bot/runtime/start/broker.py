@@ -38,6 +38,7 @@ from bot.domain.local_time import minute_of
 from bot.domain.message import ClockOffsetChanged, Noted
 from bot.domain.recovery import Recovery
 from bot.engine.control_state import Standing
+from bot.protocol.endpoints.trading import SUB_ACCOUNTS
 from bot.protocol.secret import Secret
 from bot.protocol.two_factor import ABOUT_CODES
 from bot.runtime.activity import Post, Tasks
@@ -269,16 +270,19 @@ def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) 
 async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
     """Find the sub-account that is to trade: by id, extended id, suffix or type.
 
-    Raises OperatorMistake if none or several match `wanted`, naming them.
+    Raises OperatorMistake if none or several match `wanted`, naming them. An empty list is no
+    setting's fault: it raises Malformed, so that a start with orders open asks again.
     """
     user = await client.user()
     accounts = await client.sub_accounts(user.user_id)
+    if not accounts:
+        raise Malformed(SUB_ACCOUNTS.name, "the broker lists no sub-account")
     found = matching_accounts(accounts, wanted)
     if len(found) == 1:
         return found[0]
     named = ", ".join(f"{each.masked} {each.type}" for each in accounts)
     how_many = "no sub-account matches" if not found else "more than one sub-account matches"
-    suffix = accounts[0].extended_id.rpartition(".")[2] if accounts else "1"
+    suffix = accounts[0].extended_id.rpartition(".")[2]
     raise OperatorMistake.of(
         "E-ACC-001",
         f"{how_many} '{wanted}'. The broker lists: {named}. "

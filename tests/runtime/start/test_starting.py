@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,7 @@ import pytest
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, Timeout, Unreachable
 from bot.cli.telling.languages import catalogue
 from bot.clock import SimulatedClock
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.message import Event
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
@@ -26,7 +27,7 @@ from bot.runtime.control.server import EarlyHalt
 from bot.runtime.journal_file import begin_journal, prepare_journal
 from bot.runtime.read_health import Health
 from bot.runtime.reads import DayBookReader, Reads
-from bot.runtime.start.broker import BrokerRetry, unreachable, wait_for_clock
+from bot.runtime.start.broker import BrokerRetry, choose_account, unreachable, wait_for_clock
 from bot.runtime.start.opening import has_open_work
 from tests.broker.loopback import JumpingWaiter
 from tests.broker.played_broker import ACCOUNT, Reply, desk
@@ -177,6 +178,45 @@ async def test_what_waiting_does_not_mend_ends_a_start_at_once(
 ) -> None:
     with pytest.raises(type(error)):
         await _asked(error, is_needed=is_needed)
+
+
+USER = Reply({"error_code": "0", "data": {"user_id": 42}})
+LISTED = {"id": "0001234567", "sub_account_ext": "120C000008.1", "type": "Normal"}
+
+
+def listing(*accounts: dict[str, str]) -> Reply:
+    return Reply({"error_code": "0", "message": "success", "result": [*accounts]})
+
+
+async def test_a_broker_that_lists_no_sub_account_is_asked_again_while_orders_are_open() -> None:
+    bench, told = desk(USER, listing(), USER, listing(), USER, listing(LISTED)), list[str]()
+    retry = _retry(bench.waiter, told)
+
+    account = await retry.ask(partial(choose_account, bench.broker.client, "normal"))
+
+    assert account.extended_id == "120C000008.1"
+    said = "the broker's answer can't be used (sub accounts: the broker lists no sub-account). "
+    assert [text.startswith(said) for text in told] == [True, True]
+
+
+async def test_a_broker_that_lists_no_sub_account_ends_other_starts_as_one_that_is_away() -> None:
+    bench = desk(USER, listing())
+    retry = BrokerRetry(bench.waiter, lambda _: None, is_needed=False)
+
+    with pytest.raises(Malformed) as failed:
+        await retry.ask(partial(choose_account, bench.broker.client, "normal"))
+
+    ended = unreachable(failed.value)
+    assert (ended.problems[0].code, ended.exit_code) == ("E-NET-001", ExitCode.UNREACHABLE)
+
+
+async def test_an_account_that_the_broker_does_not_list_ends_a_start_whatever_is_open() -> None:
+    bench = desk(USER, listing(LISTED))
+
+    with pytest.raises(OperatorMistake, match="no sub-account matches 'margin'") as ended:
+        await _retry(bench.waiter, []).ask(partial(choose_account, bench.broker.client, "margin"))
+
+    assert (ended.value.problems[0].code, ended.value.exit_code) == ("E-ACC-001", ExitCode.CONFIG)
 
 
 @pytest.mark.parametrize(
