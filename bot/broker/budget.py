@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from bot.broker.errors import RateLimited
 from bot.clock import Clock
+from bot.domain.local_time import clock_of
 from bot.protocol.endpoints.endpoint import Lane
 
 WINDOW: Final = timedelta(seconds=60.5)
@@ -246,4 +247,4 @@ class RequestBudget:
 
 
 def _no_room(call: str, opens_at: datetime) -> RateLimited:
-    return RateLimited(call, f"no request may leave before {opens_at:%H:%M:%S} UTC", opens_at)
+    return RateLimited(call, f"no request may leave before {clock_of(opens_at)}", opens_at)

@@ -25,6 +25,7 @@ from bot.broker.link import (
 )
 from bot.broker.signer import Signer
 from bot.clock import Clock
+from bot.domain.local_time import clock_of
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, Tier
 from bot.protocol.envelope import SIZES, Answer, NoAnswer, rate_limit_reset, read_error_body
 from bot.protocol.secret import redact
@@ -137,7 +138,7 @@ class KeyBreaker:
             if is_leaving:
                 self._until.update(dict.fromkeys(ends, now + TRY_MAX))
             return None
-        reason = f"the broker refuses our key (401); nothing is sent before {until:%H:%M:%S} UTC"
+        reason = f"the broker refuses our key (401); nothing is sent before {clock_of(until)}"
         return Barred(reason, is_sent=False, latency_ms=0, until=until)
 
     def observe(self, answer: Answer, endpoint: Endpoint, *, signed_by: timedelta) -> None:

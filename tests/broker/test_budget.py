@@ -270,6 +270,7 @@ async def test_a_wait_that_would_be_too_long_is_refused_at_once_and_leaves_no_tr
         await budget.take(Lane.PLACE, "place_order", wait_max=timedelta(seconds=10))
 
     assert caught.value.retry_at == until
+    assert caught.value.reason == f"no request may leave before 09:15:{until:%S}"
     assert (budget.waiting, budget.used, waiter.waits) == (0, 0, [])
 
 

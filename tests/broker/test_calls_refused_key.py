@@ -37,6 +37,7 @@ async def test_two_refusals_stop_every_signed_call() -> None:
 
     assert len(bench.played.asked) == 2
     assert caught.value.retry_at == START + REFUSED_KEY_PAUSE
+    assert caught.value.reason.endswith("(401); nothing is sent before 09:19:55")
 
 
 def amend(bench: Desk) -> Awaitable[Answer | NoAnswer]:
