@@ -48,6 +48,8 @@ _UNAUTHORISED: Final = 401
 _SERVERS_OWN: Final = 500
 _PASSING_STATUSES: Final = frozenset({500, 502, 503, 504})
 _USED_NONCE: Final = b"AUTH_NONCE_REUSED"
+_BEGINNING: Final = 100
+"""So many bytes show whether a body begins as every one of the API does, with an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ class KeyBreaker:
         if answer.http_status == TOO_MANY_REQUESTS or answer.http_status >= _SERVERS_OWN:
             return  # as far as we know, the key was not checked
         if answer.http_status != _UNAUTHORISED or _is_about_codes(answer):
+            if not answer.body[:_BEGINNING].lstrip().startswith(b"{"):
+                return  # a page of a portal or a proxy: our key need not have come to the broker
             for each in kind.needs:  # an accepted signature proves the key too
                 self._refusals[each] = 0
                 self._until.pop(each, None)

@@ -349,6 +349,42 @@ async def test_an_answer_that_says_nothing_of_the_key_does_not_clear_it(status: 
     assert len(bench.played.asked) == 3
 
 
+PAGE = b"<!DOCTYPE html><title>Log in to this network</title>"
+
+
+@pytest.mark.parametrize("status", [200, 302, 403, 404, 407])
+@pytest.mark.parametrize("page", [PAGE, b"", b" \n" + PAGE, b"[1]"])
+async def test_a_page_of_a_portal_or_a_proxy_does_not_clear_a_refused_key(
+    status: int, page: bytes
+) -> None:
+    bench = desk(NO, Reply(page, status), NO, Reply(page, status))
+    told: list[str] = []
+    bench.broker.breaker._on_bar = lambda: told.append("barred")
+    bench.broker.breaker._on_free = lambda: told.append("over")
+
+    for _ in range(3):
+        await amend(bench)
+    barred = bench.broker.breaker.barred()
+    bench.clock.advance_to(START + REFUSED_KEY_PAUSE)
+    tried = await amend(bench)
+
+    assert barred == (Proof.ORDERS, START + REFUSED_KEY_PAUSE)
+    assert isinstance(tried, Answer)
+    assert told == ["barred"]
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 404])
+async def test_the_brokers_own_word_clears_a_key_that_was_refused(status: int) -> None:
+    word = Reply({"error_code": "NO_SUCH_ORDER", "message": "no"}, status)
+    bench = desk(NO, word, NO, word)
+
+    for _ in range(4):
+        await amend(bench)
+
+    assert len(bench.played.asked) == 4
+    assert bench.broker.breaker.barred() is None
+
+
 async def test_of_many_calls_under_way_one_tells_of_the_bar_and_one_tries_the_key_again() -> None:
     bench, told = desk(NO), list[object]()
     bench.broker.breaker._on_bar = lambda: told.append(None)
