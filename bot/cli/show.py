@@ -47,6 +47,8 @@ STEPS: Final = 1_000
 WIPE: Final = "\r\x1b[2K"
 _TYPED_MAX: Final = 65_536
 """Characters of typed or piped input: more than any key or token has."""
+_ENCODING_MARK: Final = "\ufeff"
+"""Some editors begin every file with it."""
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
 
 Cell = str | int | None
@@ -172,7 +174,7 @@ def ask_hidden(question: str) -> str:
 def typed_or_piped(invocation: Invocation, what: str, *, is_piped: bool) -> str:
     """Read a line from stdin, or ask without echo. Raises UsageError if nothing was given."""
     if is_piped or not sys.stdin.isatty():
-        typed = sys.stdin.readline(_TYPED_MAX)
+        typed = sys.stdin.readline(_TYPED_MAX).removeprefix(_ENCODING_MARK)
     else:
         typed = "" if invocation.no_input else ask_hidden(f"{what} (hidden)")
     if not typed.strip():

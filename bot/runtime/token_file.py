@@ -100,7 +100,7 @@ class TokenFile:
             return Found(objection=objection)
         if not is_deleted:
             return Found(objection="NOT_DELETED")
-        return Found(Secret(held.decode("utf-8", "replace").strip()))
+        return Found(Secret(held.decode("utf-8-sig", "replace").strip()))
 
     def _objection(self, status: os.stat_result) -> str:
         if not stat.S_ISREG(status.st_mode):

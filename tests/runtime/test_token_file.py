@@ -49,6 +49,20 @@ def test_a_code_is_taken_once_and_the_file_is_gone(tmp_path: Path, file: TokenFi
     assert looked(file) is None
 
 
+@pytest.mark.parametrize("held", [b"\xef\xbb\xbf246802\r\n", b" 246802 \n\n", b"246802"])
+def test_what_an_editor_puts_around_a_code_is_no_part_of_it(
+    tmp_path: Path, file: TokenFile, held: bytes
+) -> None:
+    """A mark of the encoding, the line ends of another system, spaces."""
+    put(tmp_path, held)
+
+    found = looked(file)
+
+    assert found is not None
+    assert found.given is not None
+    assert found.given.reveal() == "246802"
+
+
 def test_without_a_file_there_is_nothing(file: TokenFile) -> None:
     assert looked(file) is None
 

@@ -46,6 +46,18 @@ def test_what_is_piped_in_is_what_the_bot_signs_with(config: Path) -> None:
     assert {path.name for path in config.parent.iterdir()} == {"bot.yaml", "secrets.yaml"}
 
 
+def test_the_mark_with_which_an_editor_begins_a_file_is_no_part_of_what_is_piped_in(
+    config: Path,
+) -> None:
+    secret(config, "set", "api-key", "-", stdin=f"\ufeff{KEY}\r\n")
+    secret(config, "set", "api-secret", "-", stdin=f"\ufeff{SECRET}\r\n")
+
+    broker = load_settings(config, environment={}).settings.broker
+    assert broker.api_key is not None
+    assert broker.api_secret is not None
+    assert (broker.api_key.reveal(), broker.api_secret.reveal()) == (KEY, SECRET)
+
+
 def test_it_says_which_bot_and_what_comes_next(config: Path) -> None:
     first = secret(config, "set", "api-key", stdin=f"{KEY}\n").out
     second = secret(config, "set", "api-secret", stdin=f"{SECRET}\n").out
