@@ -46,6 +46,7 @@ USED_UP: Final = "E-2FA-005"
 _NO_CODE: Final = "E-2FA-006"
 NOT_REVOKED: Final = "E-2FA-008"
 _UNUSABLE: Final = "E-2FA-007"
+_OF_BEFORE: Final = "a code of before the start, or one not confirmed, can't be used any more"
 NO_MORE_MAILS: Final[Mapping[str, str]] = {
     "OTP_RATE_LIMIT_EXCEEDED": f"all {CODES_PER_DAY} codes of today are used",
     "OTP_CONTACT_UNAVAILABLE": "the broker has no e-mail address to send a code to",
@@ -203,8 +204,8 @@ class SecondFactor:
                 return self._too_late(way)
             ticket = self._good_ticket()
             if ticket is None and self._ticket is None:
-                reply = refused(NONE_MAILED, "no code was mailed yet, so this was not tried")
-                return self._bad(reply)
+                none = _OF_BEFORE if self._codes_used() else "no code was mailed yet"
+                return self._bad(refused(NONE_MAILED, f"{none}, so this was not tried"))
             if ticket is None:
                 reply = refused(USED_UP, "the previous code has expired or was already used")
                 return self._bad(reply)

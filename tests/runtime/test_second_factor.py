@@ -45,6 +45,7 @@ class Office:
     """A second factor before the sandbox, on one simulated clock."""
 
     second_factor: SecondFactor
+    broker: Broker
     state_dir: Path
     clock: SimulatedClock
     right: Secret
@@ -70,7 +71,9 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     broker = _broker(sandbox, clock)
     events: list[Event] = []
     second_factor = SecondFactor(broker, (clock, clock), events.append, tmp_path)
-    yield Office(second_factor, tmp_path, clock, Secret(sandbox.credentials.otp_code), events)
+    yield Office(
+        second_factor, broker, tmp_path, clock, Secret(sandbox.credentials.otp_code), events
+    )
     await broker.close()
 
 
@@ -168,6 +171,28 @@ async def test_a_wrong_code_leaves_the_ticket_for_the_right_one(office: Office) 
     assert code_of(await office.second_factor.take(WRONG)) == "E-2FA-003"
 
     assert code_of(await office.second_factor.take(office.right)) is None
+
+
+async def test_a_code_that_was_mailed_before_a_restart_is_not_tried_and_it_is_said(
+    office: Office,
+) -> None:
+    """Its ticket is in memory alone; that it was mailed is in the journal."""
+    await office.second_factor.request()
+    clocks, asked = (office.clock, office.clock), [office.clock.now()]
+    again = SecondFactor(
+        office.broker, clocks, office.events.append, office.state_dir, codes_asked=asked
+    )
+
+    reply = await again.submit(office.right)
+
+    assert code_of(reply) == "E-2FA-001"
+    assert reply["message"] == (
+        "a code of before the start, or one not confirmed, can't be used any more, "
+        "so this was not tried"
+    )
+    office.wait(timedelta(days=1))
+    later = await again.submit(office.right)
+    assert later["message"] == "no code was mailed yet, so this was not tried"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429])
