@@ -280,8 +280,10 @@ class CallSender:
                 self._budget.note_served()
         return answer
 
-    async def read(self, endpoint: Endpoint, target: str) -> Answer:
-        """Return a complete answer of any status but 429.
+    async def read(
+        self, endpoint: Endpoint, target: str, *, wait_max: timedelta = READ_WAIT_MAX
+    ) -> Answer:
+        """Return a complete answer of any status but 429; each try waits for room up to `wait_max`.
 
         Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for an unusable answer. A
         429, a broken connection, a server error and a used nonce are retried, at most
@@ -291,7 +293,7 @@ class CallSender:
         sign, tries = partial(self._signer.sign_read, endpoint, target), 0
         while True:
             tries += 1
-            answer = await self.send(endpoint, sign)
+            answer = await self.send(endpoint, sign, wait_max=wait_max)
             if not isinstance(answer, Answer):
                 if tries == READ_TRIES_MAX or isinstance(answer, _FINAL):
                     raise _error_of(endpoint, answer)

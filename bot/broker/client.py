@@ -10,12 +10,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from bot.broker.calls import CallSender, is_limit
+from bot.broker.calls import READ_WAIT_MAX, CallSender, is_limit
 from bot.broker.drift import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, WrongQuery
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
@@ -62,6 +62,8 @@ UNCACHED: Final = (("cache-control", "NOCACHE"),)
 ECHOED: Final = ("symbol", "code", "indicator", "exchange")
 """Fields in which an answer repeats the parameter that names its subject."""
 _ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.BOOK)
+_CANCEL_WAITS: Final = timedelta(seconds=2)
+"""How long a cancel waits for that row (ruling 49)."""
 _USER_HOLE: Final = "user_id"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -110,6 +112,8 @@ class BrokerClient:
         decoder: Callable[[Payload], Value],
         path: Mapping[str, str] = _NOTHING,
         query: Query = (),
+        *,
+        wait_max: timedelta = READ_WAIT_MAX,
     ) -> ReadAnswer[Value]:
         """Read; after a 401 for a user's own path, read the user again, once, and retry with that
         id.
@@ -124,7 +128,7 @@ class BrokerClient:
             except UnusableTarget as error:
                 fault = (error.name, "empty, or a dot segment")
                 raise WrongQuery(endpoint.name, (fault,)) from error
-            answer = await self._sender.read(endpoint, target)
+            answer = await self._sender.read(endpoint, target, wait_max=wait_max)
             decode = partial(self._decoded, endpoint, answer, decoder)
             try:
                 found = decode() if is_for_a_moment(answer.body) else await _in_a_thread(decode)
@@ -187,16 +191,27 @@ class BrokerClient:
     async def order_to_cancel(
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
-        """Read it ahead of the polls: its DELETE is waiting, but only for a moment."""
-        return await self._order(_ORDER_TO_CANCEL, account, order_id, asked_at)
+        """Read it ahead of the polls: its DELETE is waiting, but only for a moment. Where the quota
+        has no room until then, the day order book needs it more.
+        """
+        return await self._order(
+            _ORDER_TO_CANCEL, account, order_id, asked_at, wait_max=_CANCEL_WAITS
+        )
 
     async def _order(
-        self, endpoint: Endpoint, account: SubAccount, order_id: str, asked_at: datetime
+        self,
+        endpoint: Endpoint,
+        account: SubAccount,
+        order_id: str,
+        asked_at: datetime,
+        *,
+        wait_max: timedelta = READ_WAIT_MAX,
     ) -> OrderReport | None:
         decoder = partial(decode_order_row, account=account, requested_at=asked_at)
         path = {**_path(account), "order_id": order_id}
         try:
-            return (await self._ask(endpoint, decoder, path, UNCACHED)).value
+            found = await self._ask(endpoint, decoder, path, UNCACHED, wait_max=wait_max)
+            return found.value
         except Refused as refusal:
             if refusal.http_status == 404:
                 return None

@@ -1,19 +1,21 @@
 """Order writes: the bytes that were hashed go out, once, or it is certain that they did not."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from uuid import RFC_4122, UUID
 
 import pytest
 
-from bot.broker.errors import RateLimited
+from bot.broker.budget import WINDOW
+from bot.broker.errors import Malformed, RateLimited
 from bot.broker.signer import Credentials, random_nonce
 from bot.clock import wire_ms
 from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.outcome import Refused
-from bot.engine.orders.cancels import LOOKS_MAX
+from bot.engine.orders.cancels import LOOK_PATIENCE, LOOKS_MAX
 from bot.protocol.classify import classify_cancel
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import Answer, NoAnswer
@@ -324,6 +326,21 @@ async def test_ten_cancels_and_the_reads_before_them_leave_at_once_beside_polls_
     assert bench.waiter.waits == []
     with pytest.raises(RateLimited):
         await bench.broker.budget.take(Lane.ORDER_POLL, "order_detail", wait_max=timedelta())
+
+
+async def test_the_read_before_a_cancel_waits_for_the_quota_no_longer_than_the_cancel_for_it():
+    """Later it would only keep the list back, which shows what came of all of them."""
+    bench = ready(OK, per_minute=60)
+    for _ in range(57):
+        await bench.broker.budget.take(Lane.BOOK, "todays_orders", wait_max=timedelta())
+
+    with pytest.raises(RateLimited):
+        await bench.broker.client.order_to_cancel(ACCOUNT, "ORD1", START)
+    bench.clock.advance_to(START + WINDOW - LOOK_PATIENCE)
+    with suppress(Malformed):
+        await bench.broker.client.order_to_cancel(ACCOUNT, "ORD1", START)
+
+    assert len(bench.waiter.waits) == len(bench.played.asked) == 1
 
 
 async def test_a_cancel_leaves_at_once_where_the_read_before_it_would_wait():
