@@ -31,7 +31,7 @@ from bot.journal.errors import Unreachable
 from bot.journal.reading.recovering import read_recovery
 from bot.journal.reading.recovering_state import is_in_question
 from bot.journal.upkeep.retention import Pruned, prune
-from bot.journal.writing import emergency
+from bot.journal.writing import taking_over
 from bot.journal.writing.batch import Batch, Head
 from bot.journal.writing.heads import HeadsKeeper
 from bot.journal.writing.sends import Send
@@ -92,7 +92,7 @@ class Journal:
 
         Raises what `write` raises; repeating it with the same entries is safe.
         """
-        taking = partial(emergency.take_over, entries=tuple(entries))
+        taking = partial(taking_over.take_over, entries=tuple(entries))
         return await self._thread.do(partial(self._store.change, taking))
 
     async def is_in_question(self) -> bool:
