@@ -4,6 +4,7 @@ two has it, and whoever has gone on meanwhile.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -24,11 +25,14 @@ from bot.domain.entry import (
     Transition,
 )
 from bot.journal.database import tables
-from bot.journal.database.encoding import Plain, instant_text, plain
+from bot.journal.database.encoding import Plain, instant_of, instant_text, plain
 from bot.journal.database.statements import given
 from bot.journal.writing import rows
 from bot.journal.writing.batch import Batch
 from bot.journal.writing.sends import begins_again
+
+CLOCKS_APART: Final = timedelta(seconds=20)
+"""How far the clocks of two bots that take turns with a journal may be apart."""
 
 
 def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
@@ -36,11 +40,13 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
 
     Lines were written before or alongside the journal, so both may have an entry. Consequences of
     an attempt or intent that never reached the journal are skipped, and so is a move of an intent
-    that has since moved elsewhere: their orders are found in the day order book. Another bot may
-    have gone on in between, so nothing lets a scope trade that was stopped later.
+    that has since moved elsewhere: their orders are found in the day order book. So is what is of
+    another intent under the same number. Another bot may have gone on in between, so nothing lets a
+    scope trade that was stopped later.
     """
     count = 0
-    for entry in entries:
+    ours = _without_others(batch, entries)
+    for entry in ours:
         asked, values = _question(entry)
         stored = batch.connection.rows(asked, values)
         is_lost = isinstance(entry, AttemptFinished) and not stored
@@ -48,11 +54,35 @@ def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
             continue
         if asked is _CHANGED and begins_again(batch.connection.rows, values):
             continue
-        if isinstance(entry, OrderUpdated | Fill) and not _is_reached(batch, entry, entries):
+        if isinstance(entry, OrderUpdated | Fill) and not _is_reached(batch, entry, ours):
             continue
         batch.store([_numbered(batch, entry) if isinstance(entry, Fill) else entry])
         count += 1
     return count
+
+
+def _without_others(batch: Batch, entries: Sequence[Entry]) -> list[Entry]:
+    """Leave out what is of another intent: a journal that was lost gives its last numbers again,
+    and what is told of an intent is neither older than that nor of other shares.
+    """
+    intents = {each: batch.find_intent(each) for each in map(_intent_of, entries) if each}
+    young, others = list[Entry](), set[str]()
+    for entry in entries:
+        intent_id = _intent_of(entry)
+        intent = intents[intent_id] if intent_id else None
+        if intent_id is None or intent is None:
+            young.append(entry)
+        elif entry.at >= instant_of(str(intent["at"])) - CLOCKS_APART:
+            young.append(entry)
+            if isinstance(entry, OrderUpdated | Fill):
+                looks = entry.account, entry.symbol, str(entry.side)
+                if looks != (intent["account"], intent["symbol"], intent["side"]):
+                    others.add(intent_id)
+    return [entry for entry in young if _intent_of(entry) not in others]
+
+
+def _intent_of(entry: Entry) -> str | None:
+    return entry.request_id if isinstance(entry, Decision) else getattr(entry, "intent_id", None)
 
 
 def _numbered(batch: Batch, fill: Fill) -> Fill:

@@ -23,7 +23,7 @@ from bot.domain.entry import (
     StrategySwitched,
     Verdict,
 )
-from bot.domain.order import OrderState, SendState
+from bot.domain.order import OrderState, SendState, Side
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing import emergency, emergency_lines, rows
@@ -665,3 +665,61 @@ async def test_an_attempt_and_its_answer_are_taken_over_together(journal: Journa
 async def test_an_answer_without_its_attempt_is_left_out(journal: Journal) -> None:
     """Of an order that never left: the file was written beside a transaction that was lost."""
     assert await journal.take_over([Story().finished]) == 0
+
+
+def given_again(story: Story, **other: object) -> list[list[Entry]]:
+    """Another order under the number of one that only a lost journal had, and not answered yet."""
+    new = replace(story, **other)  # type: ignore[arg-type]
+    started = but(new.started, attempt_id="attempt-new", nonce="5f0c9999")
+    return [[new.recorded], [started, new.moved(SendState.READY, SendState.SENDING)]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"start": 300.0}, {"symbol": "FPT"}, {"side": Side.SELL}],
+    ids=lambda each: next(iter(each)),
+)
+async def test_what_was_kept_of_a_lost_order_is_not_told_of_one_under_its_number(
+    journal: Journal, db_url: str, other: dict[str, object]
+) -> None:
+    """By its time; or by its shares, where a clock was set back."""
+    lost = Story()
+    kept = [*lost.placed()[2], *lost.filled(200, position=200)]
+    wish = but(lost.decision, code="CANCEL", why="by hand", checks=(), numbers={"open": 500})
+    for entries in given_again(lost, **other):
+        await journal.write(entries)
+
+    assert await journal.take_over([*kept, *([wish] if "start" in other else [])]) == 0
+
+    recovery = await journal.recover(lost.trading_date)
+    assert [(one.state, one.order_id) for one in recovery.intents] == [(SendState.SENDING, None)]
+    assert (recovery.orders, recovery.recent_fills, recovery.cancels) == ((), (), {})
+    assert verify(db_url).is_whole
+
+
+async def test_what_was_kept_of_two_orders_under_one_number_is_told_of_the_one_that_is_there(
+    journal: Journal, db_url: str
+) -> None:
+    lost, new = Story(symbol="FPT"), Story(start=300.0)
+    for entries in new.placed()[:2]:
+        await journal.write(entries)
+    answer = [*new.placed()[2], *new.filled(200, position=200)]
+
+    count = await journal.take_over([*lost.placed()[2], *lost.filled(200, position=200), *answer])
+
+    recovery = await journal.recover(new.trading_date)
+    assert count == len(answer)
+    assert [(row.symbol, row.executed_quantity) for row in recovery.orders] == [("HPG", 200)]
+    assert verify(db_url).is_whole
+
+
+async def test_an_answer_that_a_slow_clock_has_dated_before_its_order_is_taken_over(
+    journal: Journal,
+) -> None:
+    """Another bot's, which has taken the order over."""
+    story = Story()
+    said, sent, answered = story.placed()
+    await journal.write([*said, *sent])
+    slow = [but(entry, at=after(-19)) for entry in answered]
+
+    assert await journal.take_over(slow) == len(slow)
