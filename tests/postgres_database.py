@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import psycopg
@@ -108,6 +108,44 @@ def own_database(server: str, template: str) -> Iterator[str]:
         yield server + name
     finally:
         administer(server, f"drop database {name} with (force)")
+
+
+@contextlib.contextmanager
+def replica(server: str, name: str) -> Iterator[Callable[[], None]]:
+    """Copy a database as it is now; yield what puts the copy in its place, as a failover to a
+    server that lacks the last commits does. Whoever is connected then has to connect again.
+    """
+    with _closed(server, name):
+        copy = f"create database {name}_replica template {name} strategy file_copy"
+        administer(server, copy)
+
+    def fail_over() -> None:
+        with _closed(server, name):
+            administer(server, f"alter database {name} rename to {name}_before")
+            administer(server, f"alter database {name}_replica rename to {name}")
+
+    try:
+        yield fail_over
+    finally:
+        for end in ("_replica", "_before"):
+            administer(server, f"drop database if exists {name}{end} with (force)")
+
+
+@contextlib.contextmanager
+def _closed(server: str, name: str) -> Iterator[None]:
+    """End all connections to a database, and let none begin meanwhile."""
+    administer(server, f"alter database {name} allow_connections false")
+    try:
+        deadline = time.monotonic() + GONE_S_MAX
+        with _connect(server + "postgres") as connection:
+            others = f"from pg_stat_activity where datname = '{name}'"
+            while _rows(connection, f"select pg_terminate_backend(pid) {others}"):
+                assert time.monotonic() < deadline, f"{name} is still in use"
+                time.sleep(0.001)
+        yield
+    finally:
+        # Whatever bears the name now.
+        administer(server, f"alter database {name} allow_connections true")
 
 
 def administer(server: str, statement: str) -> None:

@@ -8,6 +8,7 @@
     ├── NeedsMigration       the schema is older (or newer) than this program
     ├── LeaseLost            another daemon writes this journal now: nothing may be written any more
     ├── WrittenByAnother     it was changed although the lease is ours; nothing is stored
+    │   └── OlderCopy        it lacks what this writer had stored, as after a failover
     ├── LeaseHeld            another daemon writes this journal; carries its holder
     ├── Contradicted         an entry contradicts what is stored (our bug); nothing is stored
     ├── NotOwner             only the owner of the tables may do that (PostgreSQL)
@@ -95,6 +96,16 @@ class LeaseLost(JournalError):
 
 class WrittenByAnother(JournalError):
     """The journal is not as its one writer left it; nothing is stored over what was found."""
+
+
+class OlderCopy(WrittenByAnother):
+    """The journal ends with entry `last`, and its writer has stored `reached`."""
+
+    def __init__(self, *, last: int, reached: int) -> None:
+        super().__init__(
+            f"the journal has become an older copy: entry {last} is the last, and {reached} was "
+            "stored"
+        )
 
 
 class LeaseHeld(JournalError):

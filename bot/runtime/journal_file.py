@@ -27,6 +27,7 @@ from bot.journal.errors import (
     LeaseLost,
     NeedsMigration,
     NotOwner,
+    OlderCopy,
     Unreachable,
     UnusableUrl,
     WrittenByAnother,
@@ -284,8 +285,18 @@ def counted(entries: Sequence[Entry]) -> str:
 
 
 def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
-    """Report that another process writes our journal now, and who has the open orders."""
+    """Report that another process writes our journal now, and who has the open orders; or that it
+    lacks what we wrote.
+    """
     what = str(error)
+    if isinstance(error, OlderCopy):
+        text = (
+            f"{what}: its server failed over to one without the last commits, or a copy was put in "
+            "its place. This run has ended and sends nothing more; orders it left open stay at the "
+            "broker. If the journal that has those entries is still there, put it back before the "
+            "next start, which is held until a person has looked: bot docs journal"
+        )
+        return OperatorMistake.of("E-DB-013", text, ExitCode.DATABASE)
     if isinstance(error, LeaseLost):
         what = (
             f"another bot has taken this journal over (lease {error.stored}, ours was {error.ours})"

@@ -24,7 +24,7 @@ from bot.journal.database.encoding import Plain, json_text
 from bot.journal.database.engines import database_errors, is_sqlite, reason_of, unreachable
 from bot.journal.database.statements import Values
 from bot.journal.database.writer_connection import WriterConnection
-from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
+from bot.journal.errors import JournalError, LeaseLost, OlderCopy, OutcomeUnknown, WrittenByAnother
 from bot.journal.writing.batch import COUNTER, Batch, Head, Memory, lock_heads
 from bot.journal.writing.heads import HeadsKeeper, plain_heads
 from bot.journal.writing.lease import (
@@ -114,6 +114,8 @@ class Store:
         self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
         self._met: list[tuple[Write, Verdicts]] = []
         """Members of `_done` repeated among the present writes."""
+        self._reached = 0
+        """The last entry that is known to have been stored, on whichever connection."""
         self._run: int | None = None
         self._found: dict[str, Head] | None = None
         """The ends of the chains before our first entry."""
@@ -146,7 +148,7 @@ class Store:
                 self._doubt = Doubt(done, left, batch.last_seq)
             batch.connection.commit()
             self._doubt = None
-            self._renewed_s = renewed_s
+            self._reached, self._renewed_s = batch.last_seq, renewed_s
             return verdicts
 
         self._met = []
@@ -172,7 +174,7 @@ class Store:
             renewed_s = self._renew(batch)
             batch.finish()
             batch.connection.commit()
-            self._renewed_s = renewed_s
+            self._reached, self._renewed_s = batch.last_seq, renewed_s
             return done
 
         with database_errors(self.url):
@@ -341,6 +343,9 @@ class Store:
             self._doubt = None
             if last == doubt.after:
                 self._done.extend(doubt.done)
+        if self._epoch is not None and int(last or 0) < self._reached:
+            raise OlderCopy(last=int(last or 0), reached=self._reached)
+        self._reached = int(last or 0)
         if left is not None and left != last:
             if self._epoch is not None:
                 text = f"entry {last} is the last, and {left} is what we wrote"

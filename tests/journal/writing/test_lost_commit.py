@@ -1,6 +1,7 @@
 """A commit whose answer is lost is looked up; nothing is stored twice, nothing is forgotten."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -9,13 +10,15 @@ from bot.clock import SystemClock
 from bot.domain.order import SendState
 from bot.journal.database import tables
 from bot.journal.database.engines import reading_engine
-from bot.journal.errors import Contradicted, Holder, OutcomeUnknown, Unreachable
+from bot.journal.errors import Contradicted, Holder, OlderCopy, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.upkeep.verify import verify
+from bot.journal.upkeep.verify import damage_of, verify
+from bot.journal.writing.heads import HeadsKeeper, read_heads_file
 from bot.journal.writing.lease import acquire
 from tests.journal.breaking_proxy import Break, BreakingProxy, breaking_proxy
-from tests.journal.facts import Story
+from tests.journal.facts import Story, after
 from tests.journal.writing.test_groups import Asked, together
+from tests.postgres_database import replica
 
 pytestmark = [pytest.mark.postgres, pytest.mark.wire]
 
@@ -161,3 +164,39 @@ async def test_what_is_known_to_be_stored_stays_in_doubt_when_hearing_of_it_fail
     await journal.write([Story(1).decision])
 
     assert decisions(postgres_url) == ["L-0001", "L-0002"]
+
+
+@pytest.mark.parametrize("last", ["write", "write whose answer was lost", "take over"])
+async def test_a_server_that_lacks_the_last_commit_takes_no_more(
+    own_postgres_url: str, pg_server: str, tmp_path: Path, last: str
+) -> None:
+    """It failed over; and the next start sees what is missing, by the heads."""
+    lease = acquire(own_postgres_url, Holder(1, "here", SystemClock().now()))
+    lease.release()
+    keeper = HeadsKeeper(tmp_path, own_postgres_url, SystemClock(), print)
+    with breaking_proxy(own_postgres_url) as (proxy, url):
+        journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
+        facts = {"mode": "live", "version": "1", "config_sha256": "x"}
+        await journal.start_run(at=after(0), **facts)
+        await journal.write([Story(1).decision])
+        with replica(pg_server, own_postgres_url.rsplit("/", 1)[1]) as fail_over:
+            if "lost" in last:
+                proxy.armed = Break.AFTER
+            if "write" in last:
+                await journal.write([Story(2).decision])
+            else:
+                assert await journal.take_over([Story(2).decision]) == 1
+            fail_over()
+
+            for _ in range(2):
+                with pytest.raises(OlderCopy, match="entry 1 is the last, and 2 was stored"):
+                    await journal.write([Story(3).decision])
+            with pytest.raises(OlderCopy):
+                await journal.beat()
+            await journal.close()
+
+            kept = read_heads_file(tmp_path, own_postgres_url).kept
+            found = damage_of(own_postgres_url, kept[-1], lease.epoch + 1)
+    assert proxy.armed is Break.NEVER
+    assert found[0].endswith("run 1: the end was cut off, or this is an older copy")
+    assert decisions(own_postgres_url) == ["L-0001"]
