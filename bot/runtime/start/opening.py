@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock, boottime_s
@@ -30,8 +29,8 @@ from bot.domain.rulebook import Rulebook
 from bot.journal.database.engines import is_sqlite
 from bot.journal.errors import Holder, LeaseHeld, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.upkeep.verify import damage_of, last_note
-from bot.journal.writing.heads import HeadsKeeper, read_heads_file
+from bot.journal.upkeep.verify import last_note
+from bot.journal.writing.heads import HeadsKeeper
 from bot.journal.writing.lease import (
     BEAT_S,
     GRACE_S,
@@ -53,6 +52,7 @@ from bot.runtime.journal_file import (
     this_process,
 )
 from bot.runtime.run_controls import SIGNALS, Screen
+from bot.runtime.start.damage import damage_at_start, forgotten
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor, on_signals
 from bot.runtime.timetable.gap import Gap, gap_before
@@ -67,8 +67,6 @@ HUNG_S: Final = 0.5
 """How long the end of a run waits for a database that does not answer."""
 CLOSE_S: Final = 3.0
 """How long the database may take once everything is written."""
-CHECK_S: Final = 30.0
-"""How long a start checks its journal: 100,000 rows take less than 1 s."""
 
 
 def require_possible(loaded: Loaded) -> None:
@@ -343,37 +341,6 @@ async def keep_lease(journal: Journal, lease: Lease, url: str, lose: Callable[[s
                 with suppress(Unreachable, LeaseHeld, OSError):
                     await in_time(lease.lock_again, LOOK_MAX_S)
         await asyncio.sleep(BEAT_S)
-
-
-def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
-    """Say that a new journal takes the place of one that was here and is gone."""
-    found = read_heads_file(state_dir, url)
-    if found.trouble:
-        what = f"the heads in {state_dir} can't be read: {found.trouble}"
-        return (f"it is new, and whether one that was here is gone is not known ({what})",)
-    if not found.kept:
-        return ()
-    files = " and ".join(file.name for file in found.files)
-    text = (
-        f"it is new, and the one of {found.kept[-1]} is gone: which orders are the bot's and what "
-        "its strategies hold is not known any more. If you have it, stop the bot and put it back; "
-        f"to begin anew move {files} away too"
-    )
-    return (text,)
-
-
-async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
-    """Return the damage to a journal from which a run is to continue; empty if it is intact.
-
-    If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
-    intact.
-    """
-    kept = read_heads_file(state_dir, url).kept
-    checking = partial(damage_of, url, kept[-1] if kept else None, epoch)
-    try:
-        return await in_time(checking, CHECK_S)
-    except TimeoutError:
-        return (f"it could not be checked within {CHECK_S:g} s",)
 
 
 def has_open_work(recovery: Recovery) -> bool:

@@ -1,5 +1,5 @@
 """Where a standby makes no sense it is refused, and the refusal says what to change; a stop ends
-one even as it takes over; a new journal in the place of a lost one is told of.
+one even as it takes over.
 """
 
 import asyncio
@@ -12,10 +12,9 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.journal.errors import Holder, LeaseHeld, LeaseLost
-from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
 from bot.journal.writing.lease import Lease, Seen
 from bot.runtime.start import opening
-from bot.runtime.start.opening import Standby, begin_state, forgotten, keep_lease
+from bot.runtime.start.opening import Standby, begin_state, keep_lease
 from tests.engine.stage import START
 from tests.story import once, write_project
 
@@ -94,38 +93,6 @@ async def test_a_standby_without_a_thread_for_a_moment_goes_on_asking() -> None:
 
     assert lease is None
     assert "can't start new thread); this standby goes on asking" in standby.trouble
-
-
-@pytest.mark.parametrize(
-    ("files", "named"), [([FILE], FILE), ([OLDER, FILE], f"{OLDER} and {FILE}")]
-)
-def test_who_begins_anew_is_told_every_file_that_names_the_lost_journal(
-    tmp_path: Path, files: list[str], named: str
-) -> None:
-    url = f"sqlite:///{tmp_path}/journal.db"
-    for file in files:
-        append_line(tmp_path / file, KeptHeads(START, "journal.db", 1, None, {}).line)
-
-    [told] = forgotten(url, tmp_path)
-    for file in files:
-        (tmp_path / file).rename(tmp_path / f"{file}.away")
-
-    assert f"to begin anew move {named} away too" in told
-    assert forgotten(url, tmp_path) == ()
-
-
-@pytest.mark.parametrize("file", [FILE, OLDER])
-def test_a_new_journal_beside_heads_that_cannot_be_read_is_not_taken_for_the_first(
-    tmp_path: Path, file: str
-) -> None:
-    (tmp_path / file).mkdir()
-
-    [told] = forgotten(f"sqlite:///{tmp_path}/journal.db", tmp_path)
-
-    assert told == (
-        "it is new, and whether one that was here is gone is not known (the heads in "
-        f"{tmp_path} can't be read: Is a directory)"
-    )
 
 
 class Lock:

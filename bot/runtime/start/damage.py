@@ -1,0 +1,45 @@
+"""Says what is wrong with the journal from which a start is to continue, by itself and by the heads
+that earlier runs stored beside it: its orders are held until a person has accepted that.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bot.journal.upkeep.verify import damage_of
+from bot.journal.writing.heads import read_heads_file
+from bot.journal.writing.thread import in_time
+
+CHECK_S: Final = 30.0
+"""How long a start checks its journal: 100,000 rows take less than 1 s."""
+
+
+def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
+    """Say that a new journal takes the place of one that was here and is gone."""
+    found = read_heads_file(state_dir, url)
+    if found.trouble:
+        what = f"the heads in {state_dir} can't be read: {found.trouble}"
+        return (f"it is new, and whether one that was here is gone is not known ({what})",)
+    if not found.kept:
+        return ()
+    files = " and ".join(file.name for file in found.files)
+    text = (
+        f"it is new, and the one of {found.kept[-1]} is gone: which orders are the bot's and what "
+        "its strategies hold is not known any more. If you have it, stop the bot and put it back; "
+        f"to begin anew move {files} away too"
+    )
+    return (text,)
+
+
+async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
+    """Return the damage to a journal from which a run is to continue; empty if it is intact.
+
+    If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
+    intact.
+    """
+    kept = read_heads_file(state_dir, url).kept
+    checking = partial(damage_of, url, kept[-1] if kept else None, epoch)
+    try:
+        return await in_time(checking, CHECK_S)
+    except TimeoutError:
+        return (f"it could not be checked within {CHECK_S:g} s",)
