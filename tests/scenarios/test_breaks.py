@@ -5,13 +5,16 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from bot.config.settings.load import load_settings
-from bot.domain.entry import Entry, Note, StateChanged
+from bot.domain.entry import Entry, Note, RunState, StateChanged
+from bot.journal.upkeep.copying import back_up
+from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import FILE
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
@@ -27,6 +30,7 @@ SCENARIO = {
 
 
 PATIENCE_S = 30.0
+AT = datetime(2026, 11, 17, 2, 21, 30, tzinfo=UTC)
 
 
 @dataclass
@@ -154,3 +158,89 @@ async def test_an_older_copy_of_the_journal_holds_the_start(tmp_path: Path) -> N
     assert "bot journal verify" in alert.text
     states = [each.to_state for each in third.shown.all(StateChanged) if each.scope == "all"]
     assert "RUNNING" not in states
+
+
+def _alerts(story: Story) -> list[str]:
+    found = story.shown.all(Note)
+    return [each.text for each in found if each.numbers.get("alert") == "JOURNAL_DAMAGED"]
+
+
+def _runs(story: Story) -> bool:
+    states = [each.to_state for each in story.shown.all(StateChanged) if each.scope == "all"]
+    return "RUNNING" in states
+
+
+async def test_an_older_copy_in_another_place_holds_the_start(tmp_path: Path) -> None:
+    """As where journal.url is set to a backup; and what only the emergency journal has, stays."""
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once(mode="watch")])
+    await tell(config, minutes=1)
+    journal, state = tmp_path / "state" / "journal.db", tmp_path / "state"
+    back_up(f"sqlite:///{journal}", tmp_path / "backup.db")
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
+    second = await tell(config, minutes=4)
+    assert (len(second.broker_orders()), _alerts(second)) == (1, [])
+    halt = StateChanged(AT, RunState.RUNNING, RunState.HALTED, "by hand", "operator")
+    EmergencyJournal(state).keep([halt])
+    elsewhere = {"journal_url": f"sqlite:///{tmp_path / 'backup.db'}"}
+    write_project(tmp_path, scenario=SCENARIO, strategies=[once()], **elsewhere)
+
+    third = await tell(config, minutes=6)
+
+    [alert] = _alerts(third)
+    assert "the last run wrote another journal, journal.db: if you have not moved it" in alert
+    assert (len(third.broker_orders()), _runs(third)) == (1, False)
+    assert EmergencyJournal(state).read().entries == (halt,)
+
+
+async def test_a_new_journal_beside_the_one_that_the_last_run_wrote_holds_the_start(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
+    first = await tell(config, minutes=3)
+    assert len(first.broker_orders()) == 1
+    elsewhere = {"journal_url": f"sqlite:///{tmp_path / 'other.db'}"}
+    write_project(tmp_path, scenario=SCENARIO, strategies=[once()], **elsewhere)
+
+    second = await tell(config, minutes=6)
+
+    [alert] = _alerts(second)
+    assert "is another, journal.db: which orders are the bot's" in alert
+    assert "set journal.url back to it" in alert
+    assert (len(second.broker_orders()), _runs(second)) == (1, False)
+
+
+async def test_the_whole_journal_in_another_place_goes_on_and_the_one_that_is_left_does_not(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once(mode="watch")])
+    await tell(config, minutes=1)
+    journal = tmp_path / "state" / "journal.db"
+    back_up(f"sqlite:///{journal}", tmp_path / "moved.db")
+    elsewhere = {"journal_url": f"sqlite:///{tmp_path / 'moved.db'}"}
+    write_project(tmp_path, scenario=SCENARIO, strategies=[once()], **elsewhere)
+
+    moved = await tell(config, minutes=4)
+    bought = len(moved.broker_orders())
+    write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
+    left = await tell(config, minutes=6)
+
+    assert (bought, _runs(moved), _alerts(moved)) == (1, True, [])
+    assert (len(left.broker_orders()), _runs(left), len(_alerts(left))) == (1, False, 1)
+
+
+async def test_a_journal_in_another_place_after_a_run_that_was_killed_holds_the_start(
+    tmp_path: Path,
+) -> None:
+    """The heads of that run may be a minute old."""
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once(mode="watch")])
+    await tell(config, minutes=1)
+    state = tmp_path / "state"
+    back_up(f"sqlite:///{state / 'journal.db'}", tmp_path / "moved.db")
+    killed = (state / FILE).read_text().replace('"last":true', '"last":false')
+    (state / FILE).write_text(killed)
+    elsewhere = {"journal_url": f"sqlite:///{tmp_path / 'moved.db'}"}
+    write_project(tmp_path, scenario=SCENARIO, strategies=[once()], **elsewhere)
+
+    moved = await tell(config, minutes=4)
+
+    assert (len(moved.broker_orders()), _runs(moved), len(_alerts(moved))) == (0, False, 1)

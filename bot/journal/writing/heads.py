@@ -128,11 +128,12 @@ class HeadsFile:
     """The lines of a file of heads and of the one before it, oldest first.
 
     `others` counts lines about other journals, `unreadable` malformed lines, such as one being
-    written during a power cut.
+    written during a power cut. `newest` is the last line, whichever journal it is about.
     """
 
     path: Path
     kept: tuple[KeptHeads, ...]
+    newest: KeptHeads | None = None
     others: int = 0
     unreadable: int = 0
     trouble: str | None = None
@@ -145,6 +146,7 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
     """Read the lines about the journal at `url`; empty if there is no file."""
     path, label = folder / FILE, label_of(url)
     kept, others, unreadable = [], 0, 0
+    newest: KeptHeads | None = None
     files: list[Path] = []
     for each in (folder / OLDER, path):
         try:
@@ -156,15 +158,15 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
         files.append(each)
         for line in filter(None, lines):
             try:
-                found = kept_of(line)
+                newest = kept_of(line)
             except ValueError:
                 unreadable += 1
                 continue
-            if found.journal == label:
-                kept.append(found)
+            if newest.journal == label:
+                kept.append(newest)
             else:
                 others += 1
-    return HeadsFile(path, tuple(kept), others, unreadable, files=tuple(files))
+    return HeadsFile(path, tuple(kept), newest, others, unreadable, files=tuple(files))
 
 
 class HeadsKeeper:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.journal.upkeep.verify import damage_of
-from bot.journal.writing.heads import read_heads_file
+from bot.journal.writing.heads import label_of, read_heads_file
 from bot.journal.writing.thread import in_time
 
 CHECK_S: Final = 30.0
@@ -15,31 +15,43 @@ CHECK_S: Final = 30.0
 
 
 def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
-    """Say that a new journal takes the place of one that was here and is gone."""
+    """Say that a new journal takes the place of one that was here and is gone, or is elsewhere."""
     found = read_heads_file(state_dir, url)
     if found.trouble:
         what = f"the heads in {state_dir} can't be read: {found.trouble}"
         return (f"it is new, and whether one that was here is gone is not known ({what})",)
-    if not found.kept:
+    if found.newest is None:
         return ()
     files = " and ".join(file.name for file in found.files)
+    what, do = f"the one of {found.newest} is gone", "put it back"
+    if not found.kept:
+        what = f"the one of {found.newest} is another, {found.newest.journal}"
+        do = "set journal.url back to it"
     text = (
-        f"it is new, and the one of {found.kept[-1]} is gone: which orders are the bot's and what "
-        "its strategies hold is not known any more. If you have it, stop the bot and put it back; "
-        f"to begin anew move {files} away too"
+        f"it is new, and {what}: which orders are the bot's and what its strategies hold is not "
+        f"known any more. If you have it, stop the bot and {do}; to begin anew move {files} away "
+        "too"
     )
     return (text,)
 
 
 async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
-    """Return the damage to a journal from which a run is to continue; empty if it is intact.
+    """Return the damage to a journal from which a run is to continue; empty if it is intact. It has
+    to contain the newest heads, also those of a journal by another name: after a run that was not
+    killed it may be moved or copied, but not left behind.
 
     If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
     intact.
     """
-    kept = read_heads_file(state_dir, url).kept
-    checking = partial(damage_of, url, kept[-1] if kept else None, epoch)
+    newest = read_heads_file(state_dir, url).newest
+    checking = partial(damage_of, url, newest, epoch)
     try:
-        return await in_time(checking, CHECK_S)
+        found = await in_time(checking, CHECK_S)
     except TimeoutError:
         return (f"it could not be checked within {CHECK_S:g} s",)
+    if newest is None or newest.journal == label_of(url):
+        return found
+    last = f"the last run wrote another journal, {newest.journal}"
+    if found or not newest.is_last:  # a run that was killed has written more than its last heads
+        return (f"{last}: if you have not moved it, set journal.url back to it", *found)
+    return ()
