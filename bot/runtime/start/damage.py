@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.journal.upkeep.verify import damage_of
-from bot.journal.writing.heads import label_of, read_heads_file
+from bot.journal.writing.heads import HeadsFile, label_of, read_heads_file
 from bot.journal.writing.thread import in_time
 
 CHECK_S: Final = 30.0
@@ -18,8 +18,8 @@ def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
     """Say that a new journal takes the place of one that was here and is gone, or is elsewhere."""
     found = read_heads_file(state_dir, url)
     if found.trouble:
-        what = f"the heads in {state_dir} can't be read: {found.trouble}"
-        return (f"it is new, and whether one that was here is gone is not known ({what})",)
+        unread = _unread(state_dir, found)
+        return (f"it is new, and whether one that was here is gone is not known {unread}",)
     if found.newest is None:
         return ()
     files = " and ".join(file.name for file in found.files)
@@ -43,15 +43,23 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
     If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
     intact.
     """
-    newest = read_heads_file(state_dir, url).newest
+    heads = read_heads_file(state_dir, url)
+    newest = heads.newest
     checking = partial(damage_of, url, newest, epoch)
     try:
         found = await in_time(checking, CHECK_S)
     except TimeoutError:
         return (f"it could not be checked within {CHECK_S:g} s",)
+    if heads.trouble:
+        unread = _unread(state_dir, heads)
+        return (f"whether it is an older copy is not known {unread}", *found)
     if newest is None or newest.journal == label_of(url):
         return found
     last = f"the last run wrote another journal, {newest.journal}"
     if found or not newest.is_last:  # a run that was killed has written more than its last heads
         return (f"{last}: if you have not moved it, set journal.url back to it", *found)
     return ()
+
+
+def _unread(state_dir: Path, heads: HeadsFile) -> str:
+    return f"(the heads in {state_dir} can't be read: {heads.trouble})"

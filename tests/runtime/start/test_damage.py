@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
-from bot.runtime.start.damage import forgotten
+from bot.runtime.start.damage import damage_at_start, forgotten
 from tests.engine.stage import START
 
 
@@ -38,4 +38,18 @@ def test_a_new_journal_beside_heads_that_cannot_be_read_is_not_taken_for_the_fir
     assert told == (
         "it is new, and whether one that was here is gone is not known (the heads in "
         f"{tmp_path} can't be read: Is a directory)"
+    )
+
+
+@pytest.mark.parametrize("file", [FILE, OLDER])
+async def test_a_journal_beside_heads_that_cannot_be_read_is_not_taken_for_the_newest(
+    tmp_path: Path, sqlite_url: str, file: str
+) -> None:
+    (tmp_path / file).mkdir()
+
+    [told] = await damage_at_start(sqlite_url, tmp_path, 1)
+
+    assert told == (
+        f"whether it is an older copy is not known (the heads in {tmp_path} can't be read: Is a "
+        "directory)"
     )
