@@ -233,7 +233,10 @@ async def take_over(
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
     count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
-    if kept.entries and (damage or await ask(journal.is_in_question())):
+    emergency.is_anothers = bool(kept.entries) and bool(
+        damage or await ask(journal.is_in_question())
+    )
+    if emergency.is_anothers:
         return (
             f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
             f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "

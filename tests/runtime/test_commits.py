@@ -24,6 +24,7 @@ from bot.journal.writing.emergency import FILE, UNREAD, EmergencyJournal, Kept
 from bot.journal.writing.thread import in_time
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.journal_file import answer, left_unwritten, take_over
+from bot.runtime.supervisor import Trouble
 from tests.faults.hanging import locked
 from tests.journal.facts import DAY, Story, after
 from tests.staging import commits_of
@@ -252,6 +253,42 @@ async def test_what_another_journal_than_its_own_was_given_is_there_for_its_own(
     )
     recovery = await room.journal.recover(DAY)
     assert (room.attempts(), recovery.run_state) == (1, RunState.HALTED)
+    assert room.kept() == ()
+
+
+async def test_a_journal_that_was_away_leaves_what_is_another_s_in_the_file(
+    room: Room, tmp_path: Path
+) -> None:
+    emergency = EmergencyJournal(room.folder)
+    emergency.keep([HALT, STARTED])
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    migrate(url)
+    new, clock = Journal.open(url), SimulatedClock(START)
+    later = replace(HALT, at=after(60), reason="while it was away")
+
+    async def ask(work: object) -> int:
+        return await answer(room.url, work)  # type: ignore[arg-type]
+
+    await take_over(new, emergency, ask, ("it is new",))
+    commits = Commits(
+        new,
+        emergency,
+        timeout_s=TIMEOUT_S,
+        now=clock.now,
+        post=room.events.append,
+        trouble=Trouble(clock.now, room.said.append),
+    )
+    commits.lose("no space left")
+    await commits.protect(later)
+    await commits.catch_up()
+    commits.find()
+    await commits.kept()
+    await new.close()
+
+    assert room.kept() == (HALT, STARTED, later)
+    assert await take_over(room.journal, EmergencyJournal(room.folder), ask) == (
+        "took over 3 of 3 entries of an earlier run"
+    )
     assert room.kept() == ()
 
 

@@ -65,6 +65,8 @@ class EmergencyJournal:
         self._end: int | None = None
         """Where the last line ends; None if not determined yet."""
         self._turn = threading.RLock()
+        self.is_anothers = False
+        """Whether what is there from before may be another journal's: then it stays."""
 
     def reserve(self) -> None:
         """Reserve the space that a full disk would not give. Old contents are discarded: they have
@@ -143,7 +145,11 @@ class EmergencyJournal:
         return [line for line in data.replace(b"\0", b"").split(b"\n") if line]
 
     def forget(self) -> None:
-        """Remove the file, as the journal has all of it; keep its space if it had some reserved."""
+        """Remove the file, as the journal has all of it; keep its space if it had some reserved.
+        What may be another journal's stays, with what has been added since.
+        """
+        if self.is_anothers:
+            return
         with self._in_turn():
             with suppress(FileNotFoundError):
                 if self.path.stat().st_size != SPARE_BYTES:
