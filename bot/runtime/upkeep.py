@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import PRUNED_NOTE, Note
@@ -24,10 +25,10 @@ from bot.journal.errors import Corrupt, JournalError, NotOwner
 from bot.journal.journal import Journal
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import PRUNING
-from bot.journal.upkeep.copying import Saved, copy_heads, copy_rows, remove, require_empty, saved_in
+from bot.journal.upkeep.copying import Saved, copy_rows, remove, require_empty, saved_in
 from bot.journal.upkeep.retention import Pruned
 from bot.journal.upkeep.verify import VerifyReport, heads_now, verify
-from bot.journal.writing.heads import FILE, HeadsKeeper, KeptHeads, append_line
+from bot.journal.writing.heads import FILE, HeadsKeeper, append_line, label_of
 from bot.journal.writing.lease import Lease, acquire
 from bot.journal.writing.thread import in_time
 from bot.runtime.journal_file import this_process
@@ -175,8 +176,8 @@ def shrink(url: str) -> int:
 def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> VerifyReport:
     """Copy a journal into a new one, completely or not at all, and verify it.
 
-    Raises LeaseHeld while a bot writes either, Contradicted if the target is not empty, and what a
-    journal raises.
+    Raises LeaseHeld while a bot writes either, Contradicted if the target is not empty,
+    OperatorMistake if its heads can't be kept, and what a journal raises.
     """
     source = loaded.journal_url
     is_new = is_sqlite(target) and not file_of(target).exists()
@@ -189,18 +190,23 @@ def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> Verif
             migrate(target)
         require_empty(target)
         with lease_of(target):
+            _keep_heads(loaded, target)  # it may fail, and a commit can't be undone
             copy_rows(source, target, step)
-        _keep_heads(loaded, target)
         undo.pop_all()
     return verify(target)
 
 
 def _keep_heads(loaded: Loaded, target: str) -> None:
-    """The copy has its own name, so store its heads beside those of the original journal."""
-    run, epoch = copy_heads(target)
-    now = heads_now(target, SystemClock().now())
-    kept = KeptHeads(now.at, now.journal, run, epoch, now.heads, is_last=True)
-    append_line(loaded.state_dir / FILE, kept.line)
+    """The copy has its own name and the same heads, so store them beside those of the original."""
+    now, file = heads_now(loaded.journal_url, SystemClock().now()), loaded.state_dir / FILE
+    try:
+        append_line(file, replace(now, journal=label_of(target), is_last=True).line)
+    except OSError as error:
+        text = (
+            f"nothing was copied: the heads of the copy can't be kept in {file} "
+            f"({error.strerror or error}). See whose that file is, and the room on its disk"
+        )
+        raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error
 
 
 @contextmanager

@@ -5,16 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import load_settings
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Note
 from bot.domain.message import Noted
 from bot.journal.database.engines import file_of
+from bot.journal.database.schema import migrate
 from bot.journal.journal import Journal
-from bot.journal.upkeep.copying import back_up
+from bot.journal.upkeep.copying import back_up, require_empty
 from bot.journal.upkeep.verify import verify
-from bot.runtime.upkeep import Retention, cuts
+from bot.journal.writing.heads import FILE
+from bot.runtime.upkeep import Retention, copy_to, cuts
 from tests.journal.facts import T0, after, but
 from tests.journal.reading.test_folding import NO
+from tests.story import once, write_project
 
 DAY_S = 86_400.0
 
@@ -96,3 +101,24 @@ async def test_a_folder_that_is_not_there_keeps_everything(sqlite_url: str, tmp_
 
     assert told.startswith("old rows stay until the next close: ")
     assert "gone" in told
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_copy_whose_heads_can_not_be_kept_is_not_made(
+    tmp_path: Path, *, is_new: bool
+) -> None:
+    loaded = load_settings(write_project(tmp_path, scenario="quiet", strategies=[once()]))
+    journal = Journal.open(loaded.journal_url)
+    await journal.write([NO])
+    await journal.close()
+    target = f"sqlite:///{tmp_path / 'copy.db'}"
+    if not is_new:
+        migrate(target)
+    (loaded.state_dir / FILE).mkdir()
+
+    with pytest.raises(OperatorMistake, match=r"E-JNL-005 .*heads\.jsonl \(Is a directory\)"):
+        copy_to(loaded, target, lambda _: None)
+
+    assert file_of(target).exists() is not is_new
+    if not is_new:
+        require_empty(target)

@@ -148,15 +148,6 @@ def copy_rows(source: str, target: str, step: Step) -> None:
             raise Corrupt(f"{', '.join(differing)}: the copy is not the same; nothing was kept")
 
 
-def copy_heads(url: str) -> tuple[int, int | None]:
-    """The number of the last run of a journal, and the epoch of its lease."""
-    runs = tables.runs
-    newest = sa.select(runs.c.run_id, runs.c.epoch).order_by(runs.c.run_id.desc()).limit(1)
-    with reading_current(url) as connection:
-        row = connection.execute(newest).first()
-    return (0, None) if row is None else (row.run_id, row.epoch)
-
-
 def _put(connection: sa.Connection, table: sa.Table, found: list[dict[str, object]]) -> None:
     if table in _KEPT_ROWS:
         names = set(connection.execute(sa.select(table.c.name)).scalars())
