@@ -73,7 +73,7 @@ def _new_backup(loaded: "Loaded") -> Path:
 
 
 def _back_up(loaded: "Loaded", file: Path) -> "Copied":
-    from bot.journal.errors import Corrupt
+    from bot.journal.errors import Corrupt, NeedsMigration
     from bot.journal.upkeep.copying import back_up
     from bot.journal.writing.heads import read_heads_file
     from bot.runtime.journal_file import journal_errors
@@ -85,6 +85,13 @@ def _back_up(loaded: "Loaded", file: Path) -> "Copied":
         except Corrupt as error:
             text = f"no backup was kept: {error}. Look at the journal itself: bot journal verify"
             raise OperatorMistake.of("E-JNL-001", text, ExitCode.DIFFERS) from error
+        except NeedsMigration as error:
+            text = (
+                f"{error}. A backup is made with the program that wrote it: install that version "
+                "again for the moment; or copy journal.db with any -wal and -shm beside it, while "
+                "no bot runs (PostgreSQL: pg_dump)"
+            )
+            raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
         except FileExistsError as error:
             text = f"{file} already exists and was left untouched: name another file"
             raise OperatorMistake.of("E-JNL-005", text, ExitCode.USAGE) from error

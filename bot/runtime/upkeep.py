@@ -177,7 +177,7 @@ def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> Verif
     """Copy a journal into a new one, completely or not at all, and verify it.
 
     Raises LeaseHeld while a bot writes either, Contradicted if the target is not empty,
-    OperatorMistake if its heads can't be kept, and what a journal raises.
+    OperatorMistake if its heads can't be kept or it is not whole, and what a journal raises.
     """
     source = loaded.journal_url
     is_new = is_sqlite(target) and not file_of(target).exists()
@@ -192,8 +192,14 @@ def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> Verif
         with lease_of(target):
             _keep_heads(loaded, target)  # it may fail, and a commit can't be undone
             copy_rows(source, target, step)
+        if not (copied := verify(target)).is_whole:
+            text = (
+                f"the copy is not whole: {copied.problems[0]}. Do not set journal.url to it: copy "
+                "again into an empty database"
+            )
+            raise OperatorMistake.of("E-JNL-001", text, ExitCode.DIFFERS)
         undo.pop_all()
-    return verify(target)
+    return copied
 
 
 def _keep_heads(loaded: Loaded, target: str) -> None:

@@ -77,6 +77,12 @@ def is_sqlite(url: str) -> bool:
     return parse(url).drivername == "sqlite"
 
 
+def url_of(file: Path) -> str:
+    """Return the URL of a SQLite journal, whatever its name holds."""
+    url = sa.URL.create("sqlite", database=str(file))
+    return url.render_as_string(hide_password=False)
+
+
 def file_of(url: str) -> Path:
     """Return the file of a SQLite journal itself, even if the URL names a link to it: that is where
     SQLite keeps the log, and where the lease has to be.

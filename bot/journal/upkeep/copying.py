@@ -25,6 +25,7 @@ from bot.journal.database.engines import (
     one_transaction,
     read_whole,
     reading,
+    url_of,
 )
 from bot.journal.database.schema import migrate, reading_current, require_schema
 from bot.journal.errors import Contradicted, Corrupt, JournalError
@@ -65,7 +66,7 @@ def back_up(url: str, file: Path, kept: Sequence[KeptHeads] = ()) -> Copied:
         raise FileExistsError(file)
     beside = file.with_name(file.name + BESIDE)
     beside.unlink(missing_ok=True)
-    target = f"sqlite:///{beside}"
+    target = url_of(beside)
     try:
         if is_sqlite(url):
             make_private_file(beside)
@@ -216,7 +217,7 @@ def saved_in(folder: Path, url: str) -> Saved:
     found: dict[str, list[Head]] = {}
     for file in backups_in(folder, url):
         try:
-            with reading(f"sqlite:///{file}") as connection:
+            with reading(url_of(file)) as connection:
                 heads = read_heads(connection)
         except JournalError:  # not a journal, or a broken one: it contains nothing
             continue

@@ -4,17 +4,20 @@ import asyncio
 import hashlib
 import json
 import shutil
+import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import ExitCode
-from bot.journal.database.engines import reading
+from bot.journal.database.engines import file_of, reading
+from bot.journal.database.schema import migrate
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import PRUNING
+from bot.journal.upkeep.copying import saved_in
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.heads import read_heads_file
 from bot.journal.writing.lease import acquire
@@ -72,6 +75,29 @@ def test_a_backup_is_a_whole_journal_for_its_owner_alone(config: Path, tmp_path:
     with JournalReader(url_of(config)) as reader, JournalReader(f"sqlite:///{file}") as copy:
         assert copy.orders() == reader.orders()
     assert [each.name for each in tmp_path.glob("backup*")] == ["backup.db"]
+
+
+@pytest.mark.parametrize("name", ["what?.db", "a#b.db", "50%20.db"])
+def test_a_backup_has_the_name_that_it_was_given(config: Path, tmp_path: Path, name: str) -> None:
+    ran = call("journal", "backup", str(tmp_path / name), "-c", str(config))
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert saved_in(tmp_path, url_of(config))["fills"][0].row_count == 2
+
+
+def test_a_journal_of_an_earlier_program_is_backed_up_with_that(own: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(file_of(url_of(own))) as connection:
+        connection.execute("update alembic_version set version_num = '0001'")
+    connection.close()
+
+    ran = call("journal", "backup", str(tmp_path / "backup.db"), "-c", str(own))
+
+    assert ran.code == ExitCode.DATABASE
+    assert "E-DB-002 the journal has schema 0001" in ran.err
+    assert "A backup is made with the program that wrote it" in ran.err
+    assert "Do: bot db migrate" not in ran.err
+    assert list(tmp_path.glob("backup*")) == []
 
 
 def test_a_backup_is_made_while_a_bot_writes(own: Path, tmp_path: Path) -> None:
@@ -324,6 +350,20 @@ def test_a_copy_goes_into_an_empty_database_only(own: Path, tmp_path: Path) -> N
         assert copy.orders() == reader.orders()
     with reading(target) as connection:
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
+
+
+def test_a_copy_that_is_not_whole_is_not_called_whole(own: Path, tmp_path: Path) -> None:
+    target = f"sqlite:///{tmp_path / 'copy.db'}"
+    migrate(target)
+    with sqlite3.connect(tmp_path / "copy.db") as connection:
+        connection.execute("drop trigger fills_no_delete")
+    connection.close()
+
+    ran = call("db", "copy", "--to", target, "-c", str(own))
+
+    assert (ran.code, "chain whole" in ran.out) == (ExitCode.DIFFERS, False)
+    assert "E-JNL-001 the copy is not whole: triggers that keep rows" in ran.err
+    assert "Do not set journal.url to it" in ran.err
 
 
 def test_a_password_is_refused_on_the_command_line(own: Path) -> None:
