@@ -49,7 +49,7 @@ async def compare_without_bot(loaded: Loaded) -> Fields:
     engine = make_engine(settings, rulebook_of(loaded), strategies, unguarded, never)
     for event in (Recovered(now, recovery), rows(book.set_aside), AccountRead(now, snapshot)):
         engine.handle(event)
-    return comparison_fields(engine.reconciliation())
+    return comparison_fields(engine.reconciliation(), now)
 
 
 async def _market_now(loaded: Loaded) -> datetime:

@@ -7,6 +7,7 @@ from beginning a day, but not from running.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from time import sleep
 from typing import Final
 
@@ -17,10 +18,10 @@ from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import aligned, print_json, print_lines, say, width, write_line
 from bot.cli.target import Fields, ask_bot, find_bot, readable_journal, refusal, which_bot
-from bot.cli.telling.wording import counted
+from bot.cli.telling.wording import counted, span_of
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.domain.local_time import clock_of
+from bot.domain.local_time import clock_of, day_and_clock_of, local_date
 
 ORDERS_MAX: Final = 5
 """How many orders of a break are named; --json has all of them."""
@@ -87,6 +88,9 @@ def command(
 
 def _judged(invocation: Invocation, found: Fields) -> ExitCode:
     """Say whether everything agrees."""
+    if unread := _unread(found):
+        say(invocation, f"{unread}. What is above may be old")
+        return ExitCode.DIFFERS
     if not (found.text("book_read_at") and found.text("account_read_at")):
         say(invocation, "orders or account have not been read yet: try again, or use --apply")
         return ExitCode.DIFFERS
@@ -105,6 +109,19 @@ def _judged(invocation: Invocation, found: Fields) -> ExitCode:
         return ExitCode.DIFFERS
     say(invocation, "everything agrees")
     return ExitCode.DONE
+
+
+def _unread(found: Fields) -> str:
+    """Return which of the two reads fails or is overdue; empty: none."""
+    told = list[str]()
+    for row in found.each("unread"):
+        age_s, detail = row.maybe_whole("age_s"), row.text("detail")
+        ago = "has not been read yet"
+        if age_s is not None:
+            ago = f"was last read {span_of(timedelta(seconds=age_s))} ago"
+        fails = f" and can't be read: {detail}" if detail else ""
+        told.append(f"{row.text('read')} {ago}{fails}")
+    return "; ".join(told)
 
 
 def _may_follow(found: Fields) -> bool:
@@ -138,10 +155,16 @@ def _wait(invocation: Invocation, timeout: float, is_done: Callable[[Fields], bo
         if is_done(found):
             return found
         if monotonic_s() >= deadline:
-            doubts = f": {'; '.join(found.words('doubts'))}" if found.words("doubts") else ""
-            message = f"not done after {timeout:g} s{doubts}"
+            why = "; ".join(filter(None, (_unread(found), *found.words("doubts"))))
+            message = f"not done after {timeout:g} s{f': {why}' if why else ''}"
             raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_AT_ORDERS_EVERY_S)
+
+
+def _when(at: datetime, now: datetime | None) -> str:
+    """Return the time, with its date if that is not today's."""
+    is_today = now is None or local_date(at) == local_date(now)
+    return clock_of(at) if is_today else day_and_clock_of(at)
 
 
 def _lines(found: Fields) -> Iterator[str]:
@@ -154,7 +177,8 @@ def _lines(found: Fields) -> Iterator[str]:
     ]
     yield from aligned(HEADS, rows, limit=width())
     read = (found.instant("book_read_at"), found.instant("account_read_at"))
-    book, account = (clock_of(at) if at else "never" for at in read)
+    now = found.instant("at")
+    book, account = (_when(at, now) if at else "never" for at in read)
     yield f"order book read {book}, account {account}"
     for row in found.each("breaks"):
         named = row.words("rests_on")

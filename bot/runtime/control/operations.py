@@ -9,6 +9,7 @@ from typing import Final
 from bot.broker.errors import BrokerError, is_unknown
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
+from bot.domain.instrument import Phase
 from bot.domain.operations import (
     Action,
     AmendAsked,
@@ -35,10 +36,13 @@ from bot.runtime.control.status import (
     order_fields,
     phase_fields,
     status_of,
+    unread_fields,
     whole_or_none,
 )
 from bot.runtime.parts import Parts
+from bot.runtime.read_health import ACCOUNT, BOOK
 from bot.runtime.second_factor import NONE_MAILED, USED_UP
+from bot.runtime.timetable.feeds import RECONCILE, RECONCILE_MINUTES_CLOSED
 
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
 _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
@@ -195,7 +199,13 @@ class Operations:
 
     async def reconcile(self, _: Request) -> Reply:
         """Return journal, day order book and account side by side, as last read."""
-        return {"ok": True, "compared": comparison_fields(self.parts.engine.reconciliation())}
+        found, now = self.parts.engine.reconciliation(), self._now()
+        phases = {*self.parts.engine.status().phases.values()}
+        every = RECONCILE * (1 if phases - {Phase.CLOSED} else RECONCILE_MINUTES_CLOSED)
+        failing = {each.kind: each.reason for each, _ in self.parts.reads.health.dead()}
+        reads = {BOOK: found.book_read_at, ACCOUNT: found.account_read_at}
+        late = unread_fields(reads, failing, every=every, now=now)
+        return {"ok": True, "compared": comparison_fields(found, now, late)}
 
     async def balance(self, _: Request) -> Reply:
         """Return what the account is worth, by our and the broker's numbers, as last read."""

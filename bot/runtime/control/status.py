@@ -5,8 +5,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from bot.broker.broker import Broker
 from bot.config.masking import masked_url
@@ -27,6 +27,9 @@ from bot.runtime.timetable.schedule import Job
 from bot.runtime.watches import limited, refused
 
 Fields = dict[str, object]
+
+PERIODS_MAX: Final = 3
+"""A read of orders or account that is older than this many of its periods is overdue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +179,13 @@ def order_fields(each: OrderUpdated) -> Fields:
     }
 
 
-def comparison_fields(found: Reconciliation) -> Fields:
+def comparison_fields(
+    found: Reconciliation, now: datetime, not_read: Sequence[Fields] = ()
+) -> Fields:
     """Return it ready for JSON. The keys are a stable contract; accounts are masked."""
     return {
+        "at": instant(now),
+        "unread": list(not_read),
         "book_read_at": instant(found.book_read_at),
         "account_read_at": instant(found.account_read_at),
         "numbers": [_number(each) for each in found.numbers],
@@ -192,6 +199,27 @@ def comparison_fields(found: Reconciliation) -> Fields:
         ],
         "rows": list(found.rows),
     }
+
+
+def unread_fields(
+    reads: Mapping[str, datetime | None],
+    failing: Mapping[str, str],
+    *,
+    every: timedelta,
+    now: datetime,
+) -> list[Fields]:
+    """Return which of some reads fails now, or is older than a few of its periods.
+
+    `reads`: when each kind was last read; `failing`: why it fails. `age_s` is None before the
+    first answer.
+    """
+    rows = list[Fields]()
+    for kind, read_at in reads.items():
+        age = None if read_at is None else now - read_at
+        if kind in failing or (age is not None and age > every * PERIODS_MAX):
+            age_s = None if age is None else round(age.total_seconds())
+            rows.append({"read": kind, "age_s": age_s, "detail": failing.get(kind, "")})
+    return rows
 
 
 def balance_fields(each: Balance, prices: Mapping[str, PriceRow]) -> Fields:

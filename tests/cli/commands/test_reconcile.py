@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from bot.config.problems import ExitCode
 from bot.runtime.control.server import ControlServer, handlers_of
 from bot.runtime.control.socket import Reply, Request
+from tests.cli.json_keys import declared, differing
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 from tests.rows import every_row
@@ -27,13 +29,19 @@ ELSEWHERE = {
 }
 
 
+BOOK_GONE = {
+    "match": {"verb": "GET", "path": "/trading/*/order-book", "nth": 3, "times": 0},
+    "action": {"do": "status", "status": 500},
+}
+
+
 class WatchingBot:
     """A bot in a process of its own that orders nothing; its broker's cash is 1 VND off later."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fault: dict[str, Any] = ELSEWHERE) -> None:
         self._config = write_project(
             folder,
-            scenario={**QUIET, "faults": [ELSEWHERE]},
+            scenario={**QUIET, "faults": [fault]},
             strategies=[once(mode="watch")],
             sandbox={"scenario": "story.yaml", "speed": 20, "port": 0},
         )
@@ -86,6 +94,27 @@ def test_a_break_is_shown_with_its_numbers_and_accepted_with_a_reason(bot: Watch
     assert bot.call("reconcile", "--apply").code == ExitCode.DONE
 
 
+@pytest.mark.process
+def test_what_was_read_before_the_order_book_failed_does_not_agree(tmp_path: Path) -> None:
+    bot = WatchingBot(tmp_path, BOOK_GONE)
+    try:
+        shown = bot.wait_for("READ_FAILS", "status", "--json")
+        told = bot.call("reconcile")
+        fields = json.loads(bot.call("reconcile", "--json").out)
+        applied = bot.call("reconcile", "--apply", "--timeout", "1s")
+    finally:
+        bot.end()
+
+    assert "the day order book can't be read" in shown.out
+    assert told.code == ExitCode.DIFFERS
+    assert "everything agrees" not in told.err + told.out
+    assert re.search(r"the day order book was last read \w+ ago and can't be read: ", told.err)
+    assert [row["read"] for row in fields["unread"]] == ["the day order book"]
+    assert list(differing(fields, declared()["bot reconcile"], "")) == []
+    assert applied.code == ExitCode.TIMED_OUT
+    assert "not done after 1 s: the day order book was last read" in applied.err
+
+
 def test_without_a_bot_the_broker_is_asked_or_what_it_needs_is_said(tmp_path: Path) -> None:
     config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
 
@@ -122,8 +151,12 @@ async def serving(config: Path, answers: Iterator[dict[str, Any]]) -> AsyncItera
         at = {f"{each}_read_at": "2026-10-19T09:15:00+07:00" for each in ("book", "account")}
         return {"ok": True, "compared": {**at, **next(answers)}}
 
+    async def read_all(_: Request) -> Reply:
+        return {"ok": True, "asked_at": "2026-10-19T09:21:00+07:00"}
+
     bot = {"name": "mybot", "mode": "live", "config": str(config)}
-    server = ControlServer(config.parent / "state", {"reconcile": compared}, {"bot": bot})
+    handlers = {"reconcile": compared, "read_all": read_all}
+    server = ControlServer(config.parent / "state", handlers, {"bot": bot})
     await server.start()
     yield
     await server.stop()
@@ -193,6 +226,31 @@ async def test_a_place_whose_outcome_is_not_known_does_not_agree(config: Path, s
     assert told.code == ExitCode.DIFFERS
     assert "what became of L-0002 is not known yet: bot order L-0002" in told.err + told.out
     assert "everything agrees" not in told.err + told.out
+
+
+async def test_a_read_that_is_overdue_does_not_agree_and_one_of_yesterday_has_its_date(
+    config: Path,
+) -> None:
+    overdue = {"at": "2026-10-20T09:16:00+07:00", "unread": [{"read": "the account", "age_s": 380}]}
+
+    async with serving(config, repeat(overdue)):
+        told = await asyncio.to_thread(call, "reconcile", "-c", str(config))
+
+    assert told.code == ExitCode.DIFFERS
+    assert "the account was last read 6m ago. What is above may be old" in told.err
+    assert "order book read 2026-10-19 09:15:00, account 2026-10-19 09:15:00" in told.out
+
+
+async def test_an_apply_that_is_not_done_names_the_read_that_fails(config: Path) -> None:
+    failing = {"read": "the day order book", "age_s": None, "detail": "HTTP 500"}
+
+    async with serving(config, repeat({"unread": [failing]})):
+        words = ("reconcile", "--apply", "--timeout", "0.1s", "-c", str(config))
+        told = await asyncio.to_thread(call, *words)
+
+    assert told.code == ExitCode.TIMED_OUT
+    why = "the day order book has not been read yet and can't be read: HTTP 500"
+    assert f"not done after 0.1 s: {why}" in told.err
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
