@@ -71,15 +71,21 @@ class BotProcess:
         return self.returncode
 
     def communicate(self, timeout: float = SPARE_S) -> tuple[str, str]:
-        """Wait for its end; return its further output on stdout, and on stderr."""
+        """Wait for its end; return its further output on stdout, unless we have closed that, and on
+        stderr.
+        """
         if not select.select([self._end], [], [], timeout)[0]:
             self.kill()
             raise TimeoutError(f"bot went on for {timeout:g} s")
         self.poll()
         os.close(self._end)
         self._stderr.seek(0)
-        with self.stdout, self._stderr:
-            out, err = self.stdout.read(), self._stderr.read()
+        with self._stderr:
+            err = self._stderr.read()
+        out = ""
+        if not self.stdout.closed:
+            with self.stdout:
+                out = self.stdout.read()
         if not self._tells_key:
             require_clean(out + err, CODE)
         return out, err

@@ -2,7 +2,8 @@
 
 On a terminal one status line is drawn below; it is erased before a line is printed and redrawn
 after it. With `--json` each journal entry is one JSON value per line, as stored. Where nobody reads
-on, lines are left out, as the bot must not wait for its screen (`unread.py`).
+on, lines are left out, as the bot must not wait for its screen (`unread.py`). A reader that is gone
+is an ordinary stop, whose lines go to stderr; those of a demo to nobody.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -39,7 +40,7 @@ from bot.cli.show import (
 from bot.cli.telling.languages import ENGLISH, phrases, told
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
-from bot.cli.unread import STDERR, STDOUT, Unread
+from bot.cli.unread import STDERR, STDOUT, Unread, leave_broken_pipes
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
@@ -71,6 +72,9 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
 
     _look_for_planted(loaded, is_service=options.is_service)
     screen = TerminalScreen(invocation, loaded.settings.mode, loaded.settings.language)
+    if not options.is_service:  # which is to start again instead
+        options = replace(options, unread=screen.stop_by)
+    screen.is_of_demo = options.run_for is not None
     prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
@@ -210,11 +214,26 @@ class TerminalScreen:
         self._trouble = ""
         self._language = language
         self._unread = Unread()
+        self._stop: Callable[[], object] | None = None
+        self._has_reader = True
+        self.is_of_demo = False
+
+    def stop_by(self, stop: Callable[[], object]) -> None:
+        """From here on there is a run, which `stop` asks to end."""
+        self._stop = stop
 
     def entry(self, entry: Entry) -> None:
         self._trouble = ""
         lines = self._narrator.lines_of(entry, min(LINE_MAX, width()))
-        with _going_on():
+        if self._has_reader:
+            self._show(entry, lines)
+        if not (self._has_reader or self.is_of_demo):
+            with self._going_on():
+                for line in lines if self._is_read(STDERR, lines=len(lines)) else ():
+                    write_line(line, err=True)
+
+    def _show(self, entry: Entry, lines: Sequence[str]) -> None:
+        with self._going_on():
             if self._invocation.json:
                 value = {"entry": type(entry).__name__, **fields_of(entry)}
                 text = json.dumps(value, ensure_ascii=False, default=str)
@@ -239,7 +258,7 @@ class TerminalScreen:
         self._narrator.recall(recovery)
 
     def row(self, name: str, text: str) -> None:
-        with _going_on():
+        with self._going_on():
             if self._is_read(STDERR):
                 say(self._invocation, f" ok {name:<9} {phrases(self._language)(text)}")
 
@@ -247,7 +266,7 @@ class TerminalScreen:
         """Show what is wrong now, once until something else happens."""
         if text == self._trouble:
             return
-        with _going_on():
+        with self._going_on():
             if self._is_read(STDERR):
                 self._trouble = text
                 self._wipe()
@@ -255,7 +274,7 @@ class TerminalScreen:
                 self._draw()
 
     def talk(self, text: str) -> None:
-        with _going_on():
+        with self._going_on():
             if self._is_read(STDERR):
                 self._wipe()
                 say(self._invocation, text)
@@ -263,10 +282,23 @@ class TerminalScreen:
     def close(self) -> None:
         """Leave the terminal clean, and what is left of it alone."""
         leave_a_closed_window()
-        with _going_on():
+        with self._going_on():
             if self._is_read(STDERR, lines=0):
                 self._wipe()
         self._has_status_line = False
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Outlive a line that can't be written; a reader that is gone ends a run by a stop."""
+        try:
+            with _going_on():
+                yield
+        except BrokenPipeError:
+            if self._stop is None:
+                raise
+            self._has_reader = False
+            leave_broken_pipes((sys.stdout, sys.stderr))
+            self._stop()
 
     def _is_read(self, stream: int, *, size: int = 0, lines: int = 1) -> bool:
         """Return whether lines can be shown now, and say first how many could not."""
@@ -298,7 +330,7 @@ class TerminalScreen:
 def _going_on() -> Iterator[None]:
     """Ignore that a line cannot be written: the window was closed, or the log's disk is full.
 
-    Orders may be open, and the journal has everything. A closed pipe ends the run.
+    Orders may be open, and the journal has everything. A closed pipe is raised.
     """
     try:
         yield

@@ -2,13 +2,17 @@
 
 A write there blocks until somebody reads on, and the bot with it: no poll, no cancel, no halt. So a
 line that would block is left out and counted; the journal has everything.
+
+Or its reader is gone: a pager that was quit, a `tee` that Ctrl-C has ended too.
 """
 
 import fcntl
+import os
 import select
 import termios
 from collections.abc import Iterable
-from typing import Final
+from contextlib import suppress
+from typing import Final, TextIO
 
 STDOUT, STDERR = 1, 2
 PATIENCE_S: Final = 1.0
@@ -29,6 +33,18 @@ class Unread:
             return True
         self.count += lines
         return False
+
+
+def leave_broken_pipes(outputs: Iterable[TextIO]) -> None:
+    """Discard what goes to a pipe without a reader from here on, and what waits to go there."""
+    for output in outputs:
+        with suppress(OSError, ValueError):  # no file, or closed by a plug-in
+            looking = select.poll()
+            looking.register(output.fileno(), 0)
+            if looking.poll(0):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, output.fileno())
+                os.close(nowhere)
 
 
 def _has_room(stream: int, size: int, patience_s: float) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, Protocol
 
 from bot.broker.link import ORDER_BOUNDS
@@ -23,6 +24,8 @@ from bot.runtime.worlds.environment import Environment
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 CTRL_C: Final = "Ctrl-C"
 BOT_STOP: Final = "bot stop"
+CLOSED_PIPE: Final = "a closed pipe (nobody reads its output any more)"
+_NONE_ASKED: Final = "stopped"
 BY_OPERATOR: Final = "operator"
 _INTERRUPTED: Final = 130
 STOP_GRACE_S: Final = ORDER_BOUNDS.deadline_s + 0.5
@@ -81,6 +84,8 @@ class RunOptions:
     """Words an alert in the language of the notices."""
     hidden_by: Callable[[Callable[[str], str]], object] = lambda _: None
     """Gets the function that removes a run's secrets from a text, also for after its end."""
+    unread: Callable[[Callable[[], object]], object] = lambda _: None
+    """Gets the function that stops the run if nobody reads its output any more."""
     over: Callable[[BaseException | None], object] = lambda _: None
     """Called with how a run has ended, when it only has to close what it has open."""
 
@@ -116,7 +121,7 @@ class RunControls:
         self._supervisor = supervisor
         self._parts: Parts | None = None
         self._end: asyncio.Task[None] | None = None
-        self.reason = "stopped"
+        self.reason = _NONE_ASKED
 
     async def around(self, run: Awaitable[None], parts: Parts) -> None:
         """Await the run, and end a demo after its time."""
@@ -164,8 +169,8 @@ class RunControls:
     # ------------------------------------------------------------------------------------- the end
 
     def on_signals(self) -> AbstractContextManager[None]:
-        """SIGTERM, SIGHUP and the first SIGINT end the run cleanly; a second SIGINT ends it at
-        once.
+        """SIGTERM, SIGHUP, a reader that is gone and the first SIGINT end the run cleanly; a second
+        SIGINT ends it at once.
         """
 
         def end(number: signal.Signals) -> None:
@@ -174,6 +179,12 @@ class RunControls:
                 os._exit(_INTERRUPTED)
             self.stop(name, "signal")
 
+        def end_unread() -> None:
+            if self.reason == _NONE_ASKED:
+                self.stop(CLOSED_PIPE, "signal")
+
+        loop = asyncio.get_running_loop()
+        self._options.unread(partial(loop.call_soon_threadsafe, end_unread))
         return on_signals(SIGNALS, end)
 
     def stop(self, reason: str, by: str) -> None:

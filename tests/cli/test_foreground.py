@@ -20,8 +20,12 @@ from bot.cli.foreground import TerminalScreen, ending_while_it_starts, run_to_it
 from bot.cli.show import UNCUT, cut, leave_a_closed_window, width
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState, StateChanged
-from tests.cli.stage import PARTLY, no
+from tests.cli.stage import PARTLY, call, no
 from tests.journal.facts import EVERY_KIND, after
+from tests.processes import BotProcess
+from tests.rows import every_row
+from tests.staging import QUIET
+from tests.story import once, write_project
 
 pytestmark = pytest.mark.usefixtures("hangup_is_heard")
 
@@ -182,13 +186,68 @@ def test_what_is_left_to_say_to_a_closed_window_fails_nothing() -> None:
         closed.flush()
 
 
-def test_who_hangs_up_a_pipe_ends_the_run() -> None:
+def test_who_hangs_up_a_pipe_ends_a_start() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with suppress(OSError), os.fdopen(writing, "w") as pipe, redirect_stdout(pipe):
         shows = TerminalScreen(Invocation(), "sandbox")
         with pytest.raises(BrokenPipeError):
             shows.entry(no(1, 0.4))
+
+
+@every_row("is_of_demo", [False, True])
+def test_who_hangs_up_a_pipe_stops_a_run_whose_last_lines_go_to_stderr(is_of_demo: bool) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stops, rest = list[str](), StringIO()
+    with os.fdopen(writing, "w") as pipe, redirect_stdout(pipe), redirect_stderr(rest):
+        shows = TerminalScreen(Invocation(), "sandbox")
+        shows.is_of_demo = is_of_demo
+        shows.stop_by(lambda: stops.append("asked"))
+        shows.entry(no(1, 0.4))
+        shows.entry(PARTLY.filled(200, position=200)[-1])
+
+    assert stops == ["asked"]
+    kinds = [line.split()[1] for line in rest.getvalue().splitlines()]
+    assert kinds == ([] if is_of_demo else ["SKIP", "PARTIAL"])
+
+
+def test_who_hangs_up_both_streams_is_told_nothing_more() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stops = list[str]()
+    with os.fdopen(writing, "w") as pipe, redirect_stdout(pipe), redirect_stderr(pipe):
+        shows = TerminalScreen(Invocation(), "sandbox")
+        shows.stop_by(lambda: stops.append("asked"))
+        shows.trouble("the journal can't be written")
+        shows.entry(no(1, 0.4))
+        shows.close()
+
+    assert stops == ["asked"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("is_by_ctrl_c", [False, True])
+def test_a_run_whose_reader_is_gone_ends_by_a_stop_that_names_what_is_open(
+    tmp_path: Path, is_by_ctrl_c: bool
+) -> None:
+    sandbox = {"scenario": "story.yaml", "speed": 20, "port": 0}
+    rests = once(params={"price": 25_300})
+    config = write_project(tmp_path, scenario=QUIET, strategies=[rests], sandbox=sandbox)
+    bot = BotProcess("run", "-c", str(config))
+    is_placed = any(" ORDER " in line for line in iter(bot.stdout.readline, ""))
+
+    bot.stdout.close()
+    if is_by_ctrl_c:
+        bot.send_signal(signal.SIGINT)
+    _, err = bot.communicate()
+
+    why = "Ctrl-C" if is_by_ctrl_c else "a closed pipe (nobody reads its output any more)"
+    assert (bot.returncode, is_placed) == (ExitCode.DONE, True), err
+    assert "still working at the broker: " in err
+    assert f"stopped by {why} after" in err
+    status = json.loads(call("status", "--json", "-c", str(config)).out)
+    assert status["last_run"]["reason"] == why
 
 
 def test_a_run_that_ends_where_no_thread_can_begin_ends_as_it_would(
