@@ -59,6 +59,8 @@ REFUSAL_CODES: Final = {
 }
 """The codes of requests refused while the gate is closed."""
 
+_WHO: Final = {"operator": "by you", "journal": "as before the restart"}
+"""Who pauses or halts without having to say why."""
 ON: Final = "on"
 PAUSED: Final = "paused"
 DISABLED: Final = "disabled"
@@ -86,12 +88,16 @@ class IllegalMove(EngineError):
 
 
 def refusal(state: State) -> tuple[str, str]:
-    """Return code and reason of the closed gate."""
+    """Return code and reason of the closed gate; what a person did is named as theirs."""
     run_state = state.gate.state
     cause = state.gate.causes[run_state]
     is_degraded = run_state is RunState.DEGRADED  # a halt or pause taken over has the same author
     is_unwritten = (is_degraded and cause.by == BY_JOURNAL) or cause.code == DENIED_JOURNAL
-    return DENIED_JOURNAL if is_unwritten else REFUSAL_CODES[run_state], cause.reason
+    code = DENIED_JOURNAL if is_unwritten else REFUSAL_CODES[run_state]
+    who = _WHO.get(cause.by)
+    if who is None or run_state not in LASTING:
+        return code, cause.reason
+    return code, f"{run_state.lower()} {who}{f': {cause.reason}' if cause.reason else ''}"
 
 
 def close(state: State, run_state: RunState, reason: str, by: str, code: str = "") -> None:

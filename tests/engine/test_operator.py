@@ -33,8 +33,10 @@ from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import Limits
 from bot.domain.recovery import Recovery
+from bot.engine.gate import refusal
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, START, Stage, limited, report_of, result_of
+from tests.rows import every_row
 
 
 def _notes(stage):
@@ -64,6 +66,42 @@ def test_a_pause_blocks_and_leaves_open_orders_alone():
     assert stage.all(ReadOrder) == []
     _act(stage, Action.RESUME, "")
     assert _state(stage) is RunState.RUNNING
+
+
+@every_row(
+    ("action", "by", "reason", "told"),
+    [
+        (Action.PAUSE, "operator", "", "paused by you"),
+        (Action.PAUSE, "operator", "lunch", "paused by you: lunch"),
+        (Action.PAUSE, "journal", "", "paused as before the restart"),
+        (Action.PAUSE, "limit", "cash differs", "cash differs"),
+    ],
+)
+def test_what_a_pause_without_a_reason_blocks_names_it(action, by, reason, told):
+    stage = Stage()
+
+    stage.handle(OperatorActed(stage.now, action, reason, by))
+    stage.request(lambda s: s.buy(200, limit=27_000))
+
+    [blocked] = [each for each in stage.entries if isinstance(each, Decision)]
+    assert blocked.numbers["reason"] == told
+    assert f" not sent: {told}" in Narrator().lines_of(blocked)[0]
+
+
+@every_row(
+    ("action", "reason", "refused"),
+    [
+        (Action.HALT, "", ("HALTED", "halted by you")),
+        (Action.HALT, "wrong prices", ("HALTED", "halted by you: wrong prices")),
+        (Action.STOP, "bot stop", ("STOPPING", "bot stop")),
+    ],
+)
+def test_a_halt_is_named_like_a_pause_and_a_stop_has_its_own_words(action, reason, refused):
+    stage = Stage()
+
+    stage.handle(OperatorActed(stage.now, action, reason, "operator"))
+
+    assert refusal(stage.engine._state) == refused
 
 
 def test_reducing_buys_nothing_sells_and_ends_without_a_reason():

@@ -148,7 +148,7 @@ def _hindrance(state: State, tracked: TrackedIntent) -> str:
     """Return what besides a token keeps an order from being requested again; empty if nothing."""
     intent, strategy = tracked.intent, state.strategies.get(tracked.intent.strategy)
     if state.gate.causes:
-        _, reason = gate.refusal(state)
+        reason = state.gate.causes[state.gate.state].reason
         return f"the bot is {state.gate.state}{f': {reason}' if reason else ''}"
     if (halted := gate.scope_objection(state, intent.account, intent.side)) is not None:
         return halted[1]
