@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bot.runtime.history.optimise.result import Search, Trial
     from bot.runtime.history.optimise.workers import MakeExecutor
 
+OWN_AS_GOOD: Final = "your own values did as well as the best, or better, on the searched days"
 OBJECTIVES: Final = ("sharpe", "sortino", "return")
 WORKERS_MAX: Final = 64
 FOLDS_MAX: Final = 20
@@ -89,7 +90,7 @@ def command(
     name, question = question_of(
         wanted, words, objective=kind, trials=trials, folds=folds, seed=seed
     )
-    folder = study or Path(f"{name}.search")
+    folder, applied = study or Path(f"{name}.search"), file if applies else None
     with (
         _workers(cluster, workers) as (make, count),
         ProgressLine(invocation) as progress,
@@ -108,21 +109,40 @@ def command(
             except KeyboardInterrupt:
                 say(invocation, "interrupted: the same command continues from the finished trials")
                 raise
-    target = file if applies else folder / f"{name}.yaml"
+    target = _target(found, applied, folder / f"{name}.yaml")
     with _writable(folder):
         written = _write(found, folder, target, name, wanted.loaded)
     if invocation.json:
-        print_json({**search_json(found, name), "written": str(target) if found.best else None})
+        print_json({**search_json(found, name), "written": str(target) if target else None})
     else:
         print_lines(search_lines(found, name))
-    say(invocation, f"wrote {', '.join(map(shown_path, written))}")
+    _tell(invocation, found, written, applied)
     tell_simulated(invocation, wanted)
 
 
+def _target(found: "Search", file: Path | None, beside: Path) -> Path | None:
+    """Return where the best is to be written: over no values that are as good."""
+    if found.best is None or (file is not None and found.is_own_as_good):
+        return None
+    return file or beside
+
+
+def _tell(
+    invocation: Invocation, found: "Search", written: Sequence[Path], file: Path | None
+) -> None:
+    """Say what was written, and that own values are as good: then `file` was not."""
+    say(invocation, f"wrote {', '.join(map(shown_path, written))}")
+    if found.is_own_as_good:
+        unchanged = f": {shown_path(file)} is unchanged" if file else ""
+        say(invocation, f"{OWN_AS_GOOD}{unchanged}")
+
+
 def _write(
-    found: "Search", folder: Path, target: Path, name: str, loaded: "Loaded | None"
+    found: "Search", folder: Path, target: Path | None, name: str, loaded: "Loaded | None"
 ) -> list[Path]:
-    """Write the search's page, the best as a strategy file, and its backtest as a page."""
+    """Write the search's page, the backtest of the best as a page, and the best as a strategy file
+    if there is a target.
+    """
     from bot.cli.report.page import write_page
     from bot.cli.report.search import write_search_page
     from bot.config.strategies.load import market_of
@@ -137,6 +157,8 @@ def _write(
     job, values = found.job, found.best.values
     result, source = play(job, values), prepared(job).source
     write_page(best_page, result, figures_of(result, benchmarks_of(result, source)), source)
+    if target is None:
+        return [page, best_page]
     write_with(Path(job.strategy), target, values, market_of(job.last, loaded))
     return [page, best_page, target]
 

@@ -66,6 +66,25 @@ def test_it_searches_writes_the_best_and_goes_on_with_more_trials(tmp_path: Path
     )
 
 
+@pytest.mark.process
+def test_own_values_that_did_better_are_not_overwritten(tmp_path: Path) -> None:
+    file, study = strategy(tmp_path), tmp_path / "study"
+    own = STRATEGY.replace("{fast: 5, slow: 20}  ", "{fast: 3, slow: 10}  ")
+    file.write_text(own)
+    asked = ("optimise", str(file), "--space", "fast=5..6", "slow=10|20", *RANGE, *BRIEF)
+
+    ran = call(*asked, "--study", str(study))
+    applied = call(*asked, "--study", str(study), "--apply", "--json")
+
+    better = "your own values did as well as the best, or better, on the searched days"
+    assert (ran.code, applied.code) == (ExitCode.DONE, ExitCode.DONE)
+    assert f"{better}\n" in ran.err
+    assert f"{better}: {file} is unchanged\n" in applied.err
+    assert json.loads(applied.out)["written"] is None
+    assert (study / "mine.yaml").exists()
+    assert file.read_text() == own
+
+
 def test_a_disk_that_takes_no_trials_is_said_with_the_folder(tmp_path: Path) -> None:
     study = tmp_path / "study"
     study.mkdir()

@@ -211,6 +211,14 @@ class Search:
         """The chosen trial: the best on the days that the search may see."""
         return next(iter(self.ranked()), None)
 
+    @property
+    def is_own_as_good(self) -> bool:
+        """Whether the strategy's own values did as well as the best, or better, on the days that
+        the search may see.
+        """
+        own, best = self.inside(self.before), self.best
+        return own is not None and best is not None and own >= (self.inside(best) or 0.0)
+
     def inside(self, trial: Trial) -> float | None:
         """Return the objective on the days that the search may see."""
         return self.figure(trial, 0, self.seen)
