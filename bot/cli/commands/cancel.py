@@ -37,6 +37,8 @@ from bot.journal.reading.values import OrderRow
 
 FOLLOWS_S: Final = 5.0
 """How long the journal may take to have the end of an order that the bot knows already."""
+TELL_AFTER_S: Final = 8.0
+"""By then it says why it still waits; a halt ends its own wait by then."""
 _UNKNOWN: Final = (
     "{} UNKNOWN: its answer was lost, so it is not known whether it is at the broker. The cancel is"
     " kept, also over a restart, and goes out as soon as the order shows up there: bot status"
@@ -155,7 +157,8 @@ def _wait_for_ends(
     are still on their way, as far as it can be read, and those of unknown outcome. Raises
     OperatorMistake.
     """
-    deadline = monotonic_s() + timeout
+    begun_s = monotonic_s()
+    deadline, has_told = begun_s + timeout, False
     give_up: float | None = None
     while True:
         found = running_status(invocation)
@@ -163,6 +166,12 @@ def _wait_for_ends(
         ids |= {name: name for name in found.words("sending")}
         if still_open := [ids[name] for name in wanted if name in ids]:
             _require_time(found, still_open, timeout, is_over=monotonic_s() >= deadline)
+            if not has_told and monotonic_s() - begun_s >= TELL_AFTER_S:
+                has_told = True
+                say(
+                    invocation,
+                    f"{_still(found, still_open, TELL_AFTER_S)}; this waits {timeout:g} s in all",
+                )
             sleep(LOOK_AT_ORDERS_EVERY_S)
             continue
         ended = [name for name in wanted if name not in unknown]
@@ -186,11 +195,16 @@ def _require_time(found: Fields, still_open: Sequence[str], timeout: float, is_o
         message = f"{', '.join(still_open)}: the cancel is waiting for a 2FA token: bot otp"
         raise OperatorMistake.of("E-2FA-004", message, ExitCode.NEEDS_2FA)
     if is_over:
-        why = {row.text("order_id"): row.text("why") for row in found.each("cancels")}
-        why |= dict.fromkeys(found.words("sending"), "it is being sent and has no answer yet")
-        whys = [f"{order_id} ({why.get(order_id) or 'no cancel'})" for order_id in still_open]
-        message = f"still open after {timeout:g} s, the bot keeps trying: {'; '.join(whys)}"
+        message = _still(found, still_open, timeout)
         raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
+
+
+def _still(found: Fields, still_open: Sequence[str], after_s: float) -> str:
+    """Name what is still open, and why."""
+    why = {row.text("order_id"): row.text("why") for row in found.each("cancels")}
+    why |= dict.fromkeys(found.words("sending"), "it is being sent and has no answer yet")
+    whys = [f"{order_id} ({why.get(order_id) or 'no cancel'})" for order_id in still_open]
+    return f"still open after {after_s:g} s, the bot keeps trying: {'; '.join(whys)}"
 
 
 def _rows_of(invocation: Invocation, names: Iterable[str]) -> dict[str, OrderRow]:

@@ -56,10 +56,11 @@ class _Bot:
         self._config = config
         self._status = {"state": "RUNNING", "open_orders": [OPEN, ELSEWHERE], **status}
         self.asked = list[Request]()
+        self.stays_open: list[dict[str, str | None]] = [ELSEWHERE]
 
     async def _cancel(self, request: Request) -> Reply:
         self.asked.append(request)
-        self._status["open_orders"] = [ELSEWHERE]
+        self._status["open_orders"] = self.stays_open
         return {"ok": True, "asked_at": "2026-11-19T02:20:00+00:00"}
 
     async def _answer(self, _: Request) -> Reply:
@@ -98,6 +99,23 @@ async def test_a_cancel_needs_no_journal_and_is_judged_by_the_status(
     assert "mybot (live): 1 order to cancel\n" in ran.out
     assert "ORD10000008 is no longer open; how it ended, once the journal can be read" in ran.out
     assert ran.err == "0 of 1 order cancelled, 1 no longer open\n"
+
+
+async def test_a_cancel_that_fails_is_told_once_long_before_the_wait_is_over(
+    away: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancel, "TELL_AFTER_S", 0.1)
+    tried = {"order_id": "ORD10000009", "why": "HTTP 500"}
+    own = {**ELSEWHERE, "intent_id": "L-0009"}
+    bot = _Bot(away, open_orders=[own], cancels=[tried])
+    bot.stays_open = [own]
+
+    ran = await bot.call("--all", "--timeout", "0.6s")
+
+    why = "the bot keeps trying: ORD10000009 (HTTP 500)"
+    assert ran.code == ExitCode.TIMED_OUT
+    assert ran.err.count(f"still open after 0.1 s, {why}; this waits 0.6 s in all\n") == 1
+    assert f"still open after 0.6 s, {why}\n" in ran.err
 
 
 async def test_a_journal_that_only_this_command_cannot_read_is_told_after_the_cancel(
