@@ -138,6 +138,10 @@ SYSTEM: Final = "Check permissions and free space, or choose another directory: 
 BUG: Final = "this is a bug in vnbot, not a mistake of yours: {error}"
 BUG_REPORT: Final = "the report is in {path}; it contains no secrets"
 
+NO_JOURNAL_ANY_MORE: Final = (
+    "the journal is missing, although a bot has run here (heads of {at}): put it back (bot docs "
+    "journal). What is used of these limits is not known without it"
+)
 SUMMARY_NEXT: Final = (
     "bot orders · bot order last --timeline · bot strategy new mine · bot init ~/mybot"
 )

@@ -12,6 +12,7 @@ from bot.cli.target import Fields, find_status, readable_journal, which_bot
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import RunState
+from bot.domain.local_time import day_and_clock_of
 
 HEADS: Final = ("OF", "LIMIT", "USED", "ALLOWED", "LEFT")
 _AN_ORDER: Final = "per order"
@@ -45,6 +46,7 @@ def command(invocation: Invocation) -> None:
         title = f"{which_bot(invocation)}: how much of each limit is used now"
     else:
         # The strategies are slow to import, and not needed if a bot is running.
+        from bot.journal.writing.heads import read_heads_file
         from bot.runtime.without_bot import limits_without_bot
 
         with readable_journal(invocation) as loaded:
@@ -53,6 +55,8 @@ def command(invocation: Invocation) -> None:
         title = "no bot is running: what its next start begins with, according to the journal"
         if not has_run:
             title = "no bot has run here yet: none of its limits is used"
+            if heads := read_heads_file(loaded.state_dir, loaded.journal_url).kept:
+                title = messages.NO_JOURNAL_ANY_MORE.format(at=day_and_clock_of(heads[-1].at))
     if invocation.json:
         print_json({"running": is_running, "limits": found, "rate": rate if is_running else None})
         return

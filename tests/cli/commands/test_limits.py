@@ -8,6 +8,7 @@ from pathlib import Path
 from bot.config.problems import ExitCode
 from bot.domain.plan import AccountLimits
 from bot.engine.settings import EngineSettings
+from bot.journal.writing.heads import FILE, label_of
 from bot.runtime.control.server import ControlServer, handlers_of
 from bot.runtime.control.status import limit_fields
 from tests.cli.stage import call, make_project
@@ -76,6 +77,24 @@ def test_before_the_first_run_the_limits_are_shown_and_nothing_is_made(tmp_path:
     assert lines[0] == "no bot has run here yet: none of its limits is used"
     assert ["account", "max_gross_of_nav", "?", "80%"] in [line.split() for line in lines]
     assert sorted(path.name for path in tmp_path.rglob("*")) == files
+
+
+def test_a_journal_that_is_missing_is_not_taken_for_a_bot_that_never_ran(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "sma-fpt.yaml").write_text(STRATEGY)
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+    heads = {"journal": label_of(url), "at": "2026-11-19T02:20:10+00:00", "run": 1, "epoch": 1}
+    heads |= {"heads": {"fills": [1, 1, "a"]}, "last": True}
+    (tmp_path / "state").mkdir(exist_ok=True)
+    (tmp_path / "state" / FILE).write_text(json.dumps(heads) + "\n")
+    (tmp_path / "journal.db").unlink()
+
+    shown = call("limits", "-c", str(config))
+
+    first = shown.out.splitlines()[0]
+    assert "the journal is missing, although a bot has run here (heads of 2026-11-19 09:20" in first
+    assert "put it back" in first
 
 
 def test_a_running_bot_says_what_is_used_and_shows_no_account_in_full() -> None:
