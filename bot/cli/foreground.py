@@ -8,6 +8,7 @@ is an ordinary stop, whose lines go to stderr; those of a demo to nobody.
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import threading
@@ -41,7 +42,8 @@ from bot.cli.telling.languages import ENGLISH, phrases, told
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
 from bot.cli.unread import STDERR, STDOUT, Unread, leave_broken_pipes
-from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.problems import ExitCode, OperatorMistake, shown_path
+from bot.config.settings.places import find_config
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
@@ -75,6 +77,7 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
     if not options.is_service:  # which is to start again instead
         options = replace(options, unread=screen.stop_by)
     screen.is_of_demo = options.run_for is not None
+    screen.ask_by(otp_command(invocation, loaded))
     prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
@@ -121,6 +124,14 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
         called_off.set()
         prompt.restore()
         screen.close()
+
+
+def otp_command(invocation: Invocation, loaded: "Loaded") -> str:
+    """Return the command that gives this bot a code: elsewhere configured, it is to be named."""
+    is_found = find_config(os.environ).absolute() == loaded.path.absolute()
+    config = "" if is_found else f" -c {shown_path(loaded.path)}"
+    state = invocation.state_dir
+    return f"bot otp{config}{f' --state-dir {shown_path(state)}' if state else ''}"
 
 
 def run_to_its_end(run: Coroutine[Any, Any, T]) -> T:
@@ -217,6 +228,9 @@ class TerminalScreen:
         self._stop: Callable[[], object] | None = None
         self._has_reader = True
         self.is_of_demo = False
+
+    def ask_by(self, otp: str) -> None:
+        self._narrator.ask_by(otp)
 
     def stop_by(self, stop: Callable[[], object]) -> None:
         """From here on there is a run, which `stop` asks to end."""

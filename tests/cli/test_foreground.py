@@ -16,9 +16,11 @@ from click.exceptions import Exit
 from click.testing import CliRunner
 
 from bot.cli.command import Invocation
-from bot.cli.foreground import TerminalScreen, ending_while_it_starts, run_to_its_end
+from bot.cli.foreground import TerminalScreen, ending_while_it_starts, otp_command, run_to_its_end
 from bot.cli.show import UNCUT, cut, leave_a_closed_window, width
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import load_settings
+from bot.config.shipped import DEMO, shipped
 from bot.domain.entry import RunState, StateChanged
 from tests.cli.stage import PARTLY, call, no
 from tests.journal.facts import EVERY_KIND, after
@@ -114,6 +116,18 @@ def test_the_kind_is_coloured_where_that_is_wanted() -> None:
         shows.entry(PARTLY.filled(200, position=200)[-1])
 
     assert "\x1b[32mPARTIAL\x1b[0m L-0003" in shown.out
+
+
+def test_the_command_for_a_code_names_a_bot_that_it_would_not_find(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, demo = load_settings(config), load_settings(shipped(DEMO))
+    monkeypatch.chdir(config.parent)
+    elsewhere = Invocation(state_dir=tmp_path)
+
+    assert otp_command(Invocation(), mine) == "bot otp"
+    assert otp_command(Invocation(), demo) == f"bot otp -c {shipped(DEMO)}"
+    assert otp_command(elsewhere, mine) == f"bot otp --state-dir {tmp_path}"
 
 
 def test_no_escape_is_written_without_a_terminal() -> None:

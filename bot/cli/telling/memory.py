@@ -122,10 +122,11 @@ class Memory:
     often each reason for no request occurred since the last pulse, with its last wording.
     `scripted` is the scenario's mark on an order's latest move. `needed` is the latest request for
     a token, `ready` the latest token, `paused_at` the start of the present pause, `halted_by` who
-    has halted the bot last.
+    has halted the bot last. `otp` is the command that gives this bot a code.
     """
 
     language: str = ENGLISH
+    otp: str = "bot otp"
     status_line: StatusLine = field(default_factory=StatusLine)
     answers: dict[str, AttemptFinished] = field(default_factory=dict)
     intents: dict[str, Intent] = field(default_factory=dict)

@@ -61,6 +61,10 @@ class Narrator:
     def __init__(self, language: str = ENGLISH) -> None:
         self._memory = Memory(language)
 
+    def ask_by(self, otp: str) -> None:
+        """A code is given by this command: `bot otp`, which may have to name its bot."""
+        self._memory.otp = otp
+
     @property
     def status_line(self) -> StatusLine:
         return self._memory.status_line

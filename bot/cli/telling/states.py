@@ -159,7 +159,7 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
     if listed:
         orders = counted(len(listed), "open order")
         lines.append(more(say(f"{orders} can't be cancelled until then: {', '.join(listed)}")))
-    return [*lines, more(say("To continue: bot otp, or answer the question here"))]
+    return [*lines, more(say(f"To continue: {memory.otp}, or answer the question here"))]
 
 
 def switch_lines(memory: Memory, entry: StrategySwitched) -> Lines:

@@ -258,6 +258,15 @@ def test_a_pause_for_2fa_says_what_is_off_and_what_cannot_be_cancelled() -> None
     ]
 
 
+def test_a_pause_for_2fa_names_the_bot_where_the_command_has_to() -> None:
+    narrator = Narrator()
+    narrator.ask_by("bot otp -c config/demo/bot.yaml")
+
+    assert narrator.lines_of(PAUSED)[-1].split("To continue: ")[1] == (
+        "bot otp -c config/demo/bot.yaml, or answer the question here"
+    )
+
+
 def test_a_pause_without_open_orders_names_none() -> None:
     lines = lines_of(but(NEEDED, intent_id=None, code="OTP_SESSION_REQUIRED"), PAUSED)
 
