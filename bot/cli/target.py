@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -201,10 +202,11 @@ def readable(invocation: Invocation, *, is_source: bool = False) -> "Loaded":
 @contextmanager
 def readable_journal(invocation: Invocation) -> "Iterator[Loaded]":
     """Yield `readable` settings. Raises OperatorMistake for their journal's errors."""
-    from bot.runtime.journal_file import journal_errors
+    from bot.runtime.journal_file import journal_errors, to_make_or_restore
 
     loaded = readable(invocation)
-    with journal_errors(loaded.origin_of("journal.url")):
+    to_make = partial(to_make_or_restore, loaded)
+    with journal_errors(loaded.origin_of("journal.url"), to_make=to_make):
         yield loaded
 
 

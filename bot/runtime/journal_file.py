@@ -17,6 +17,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import DEFAULT
 from bot.domain.account import masked_account
 from bot.domain.entry import Entry
+from bot.domain.local_time import day_and_clock_of
 from bot.journal.database.engines import file_of, is_sqlite, unreachable
 from bot.journal.database.schema import check, migrate
 from bot.journal.errors import (
@@ -35,6 +36,7 @@ from bot.journal.errors import (
 from bot.journal.reading.reader import JournalReader
 
 if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
     from bot.domain.recovery import Recovery
     from bot.engine.settings import LoadedStrategy
     from bot.journal.journal import Journal
@@ -46,6 +48,7 @@ FOREIGN: Final = (
     "It is a later program's, or somebody else's: install that version, or set another journal.url"
 )
 TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
+PAGE: Final = "More: bot docs journal"
 TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
 ANSWER_S: Final = 12.0
 """How long a start waits for its database; the driver gives up on a connection after 5."""
@@ -153,11 +156,24 @@ _LOST: Final = (
 )
 
 
+def to_make_or_restore(loaded: "Loaded") -> str:
+    """Return what to do about a journal that is not there: make no other where there was one."""
+    from bot.journal.writing.heads import read_heads_file  # what only reads loads nothing to write
+
+    if not (kept := read_heads_file(loaded.state_dir, loaded.journal_url).kept):
+        return TO_MAKE
+    at = day_and_clock_of(kept[-1].at)
+    return f"There was one (heads of {at}): put it back, and run no bot before. {PAGE}"
+
+
 @contextmanager
-def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
+def journal_errors(
+    origin: str, *, what_to_do: str = CHECK, to_make: Callable[[], str] = lambda: TO_MAKE
+) -> Iterator[None]:
     """Turn the journal's errors into OperatorMistakes that say what to do.
 
-    `origin` names the setting; `what_to_do` is the advice for a database that is out of reach.
+    `origin` names the setting; `what_to_do` is the advice for a database that is out of reach,
+    `to_make` for one that is not there.
     """
     try:
         yield
@@ -173,7 +189,7 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         text = f"{error}. {MIGRATE if error.is_known else FOREIGN}"
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
     except Unreachable as error:
-        advice = TO_MAKE if error.is_absent and what_to_do is CHECK else what_to_do
+        advice = to_make() if error.is_absent and what_to_do is CHECK else what_to_do
         text = f"{error}, from {_source(origin)}. {advice}"
         raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
     except NotOwner as error:

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime
 from errno import EACCES, ENOENT, ENOSPC, EROFS
 from os import strerror
 from pathlib import Path
@@ -14,6 +15,7 @@ from bot.cli.command import Invocation
 from bot.cli.main import BROKEN_PIPE, show_beneath, system_mistake, write_report
 from bot.config.problems import ExitCode
 from bot.config.shipped import DEMO, shipped
+from bot.journal.writing.heads import FILE, KeptHeads, append_line
 from bot.runtime.brake import FLAG
 from tests.cli.stage import call, make_project
 
@@ -238,6 +240,18 @@ def test_reading_before_the_first_run_says_what_makes_a_journal(tmp_path: Path) 
         f"E-DB-001 can't reach {tmp_path / 'journal.db'} (no such file), from journal.url in "
         f"{config}:1. The first run makes it (bot run), or: bot db migrate\n"
     )
+
+
+def test_a_journal_that_was_there_is_to_be_put_back_and_no_other_made(tmp_path: Path) -> None:
+    config, at = tmp_path / "bot.yaml", datetime(2026, 11, 19, 2, 20, 10, tzinfo=UTC)
+    config.write_text('state_dir: .\njournal: {url: "sqlite:///journal.db"}\n')
+    append_line(tmp_path / FILE, KeptHeads(at, "journal.db", 1, 1, {}).line)
+
+    ran = call("orders", "-c", str(config))
+
+    assert ran.code == ExitCode.DATABASE
+    assert "There was one (heads of 2026-11-19 09:20:10): put it back, and run no bot" in ran.err
+    assert "The first run makes it" not in ran.err
 
 
 def test_a_journal_whose_address_nobody_set_is_called_the_default(tmp_path: Path) -> None:
