@@ -29,7 +29,7 @@ async def test_a_run_keeps_its_heads_and_the_next_goes_on_from_them(tmp_path: Pa
 
 async def test_heads_that_can_not_be_kept_are_told_once_and_trading_goes_on(tmp_path: Path) -> None:
     config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
-    (tmp_path / "state" / FILE).mkdir()
+    (tmp_path / "state" / FILE).symlink_to(tmp_path / "no such folder" / FILE)
 
     story = await tell(config, minutes=2)
 

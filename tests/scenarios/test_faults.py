@@ -27,7 +27,10 @@ from tests.story import InProcessEnvironment, Shown, in_process, once, write_pro
 
 ODD = """
 from bot import Strategy
-from bot.strategy import Request
+from bot.strategy import Request, RequestKind
+
+NO_KIND = str.__new__(RequestKind, "none")
+NO_KIND._name_ = NO_KIND._value_ = "none"
 
 
 class Odd(Strategy):
@@ -38,9 +41,9 @@ class Odd(Strategy):
         if self.quotes == 1:
             self.buy(100, limit=self.price, why="first")
         if self.quotes >= 4:
-            self.context.requests.append(Request(None))
+            self.context.requests.append(Request(NO_KIND))
 """
-"""After 20 s it asks for what no strategy can ask for, at each quote: the engine raises."""
+"""After 20 s it asks for what only a bug can ask for, at each quote: the engine raises."""
 
 
 def _project(folder: Path, **order: object) -> Path:
