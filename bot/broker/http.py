@@ -152,7 +152,7 @@ class HttpxLink:
         except httpx.ConnectError as error:
             return silence(NoAnswer, unconnected_words(error, self._links_to))
         except (httpx.TransportError, OSError) as error:
-            return silence(NoAnswer, f"{type(error).__name__}: {error}")
+            return silence(NoAnswer, f"{type(error).__name__}: {error}".rstrip(": "))
         except RuntimeError as error:  # no thread could be started to look the name up
             return silence(NoAnswer, f"no connection: {error}")
         finally:

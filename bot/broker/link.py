@@ -204,7 +204,7 @@ def unconnected_words(error: BaseException, origin: Origin) -> str:
             return f"{name} cut the connection while it was being opened"
         case OSError() as refusal:
             return f"no connection to {name}: {refusal.strerror or refusal}"
-    return f"no connection to {name}: {type(error).__name__}: {error}"
+    return f"no connection to {name}: {type(error).__name__}: {error}".rstrip(": ")
 
 
 def ms_since(started_s: float) -> int:
