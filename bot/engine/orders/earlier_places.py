@@ -14,6 +14,7 @@ from bot.domain.entry import OrderResultSeen
 from bot.domain.order import OrderReport, SendState
 from bot.engine.gate import guarded
 from bot.engine.orders import orders
+from bot.engine.orders.lost_places import assign, groups_of, rows_of
 from bot.engine.orders.matching import candidates, is_alike, known_as_external
 from bot.engine.orders.order_words import intent_facts, intent_words
 from bot.engine.orders.orders import move_intent
@@ -21,11 +22,8 @@ from bot.engine.orders.unknown import (
     MAY_BE_FRESH,
     NONCE_UNUSED,
     OPEN_QUESTIONS,
-    assign,
-    groups_of,
     not_placed,
     release,
-    rows_of,
 )
 from bot.engine.state import State
 

@@ -28,6 +28,7 @@ from bot.engine.orders import (
     cancels,
     doubts,
     earlier_places,
+    lost_places,
     matching,
     orders,
     unknown,
@@ -70,7 +71,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             state.seen_ids.add(row.order_id)
     guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
-    strange = unknown.match(state, event, [*unowned.values()])
+    strange = lost_places.match(state, event, [*unowned.values()])
     _learn_ids(state, strange)  # of an order that was found only now
     for report in strange:
         if report.order_id != state.chains.first(report.order_id):
@@ -119,7 +120,7 @@ def _is_asked_anew(state: State, row: OrderUpdated, report: OrderReport) -> bool
     if not is_same or report.price not in {None, row.price}:
         return True
     return row.note == matching.NOT_OURS and (
-        unknown.is_looked_for(state, report) or bool(_dead_like(state, report))
+        lost_places.is_looked_for(state, report) or bool(_dead_like(state, report))
     )
 
 
