@@ -292,6 +292,11 @@ class OrderReport:
     raw: str
 
     @property
+    def is_successor(self) -> bool:
+        """True if it says itself that another order was changed into it."""
+        return self.root_order_id not in {"", self.order_id}
+
+    @property
     def figures(self) -> RowFigures:
         """What it shows: a row of its order with the same figures is the same row."""
         executed, amount = self.executed_quantity, self.executed_amount

@@ -261,7 +261,7 @@ class Chains:
         for report in reports:
             first = self.first(report.root_order_id)
             order = known.get(first)
-            if report.root_order_id in {"", report.order_id} or order is None:
+            if not report.is_successor or order is None:
                 continue
             row = order.row
             if not (order.is_own or order.is_open or row.executed_quantity):

@@ -19,6 +19,7 @@ from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import orders, unseen
 from bot.engine.orders.matching import (
+    another_order,
     is_alike,
     is_in_time,
     is_of_before,
@@ -59,8 +60,8 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         if is_unseen(state, tracked):
             accepted_at = state.orders[tracked.order_id or ""].row.at
             waiting += [tracked] if event.requested_at < accepted_at else []
-    for group in groups_of(state):
-        fitting = rows_of(state, group[0], rows)
+    for group in _roots_first(state, rows):
+        fitting = _without_successors(state, rows_of(state, group[0], rows))
         is_hidden = any(unseen.may_hide(state, event, tracked) for tracked in group)
         if is_hidden and not (fitting and any(t.state in _ASKED_ABOUT for t in group)):
             waiting += group
@@ -112,6 +113,30 @@ def groups_of(state: State) -> list[list[TrackedIntent]]:
     return list(groups.values())
 
 
+def _roots_first(state: State, rows: Sequence[OrderReport]) -> list[list[TrackedIntent]]:
+    """Return the groups, last those with a row that another order was changed into: by then that
+    one may be known as ours.
+    """
+
+    def has_successor(group: list[TrackedIntent]) -> bool:
+        return any(row.is_successor for row in rows_of(state, group[0], rows))
+
+    return sorted(groups_of(state), key=has_successor)
+
+
+def _without_successors(state: State, rows: Sequence[OrderReport]) -> list[OrderReport]:
+    """Return the rows without those into which one of them, or an order of ours, was changed: no
+    place of their own.
+    """
+    listed, kept = {row.order_id for row in rows}, list[OrderReport]()
+    for row in rows:
+        root = state.orders.get(state.chains.first(row.root_order_id))
+        is_of_ours = root is not None and root.is_own and another_order(root.row, row) is None
+        if not row.is_successor or not (is_of_ours or row.root_order_id in listed):
+            kept.append(row)
+    return kept
+
+
 def rows_of(state: State, tracked: TrackedIntent, rows: Sequence[OrderReport]) -> list[OrderReport]:
     """Return the rows that look like an order, or else like the parts that it was split into."""
     fitting = [row for row in rows if is_alike(state, tracked, row)]
@@ -138,8 +163,9 @@ def assign(
     shown_in: str,
 ) -> None:
     """Give each question its row, or ask a person: if there are more equal rows than orders of
-    ours, if one appears at another time or looked otherwise before, or if it should not exist at
-    all. `taken` are the rows already processed; `shown_in` names the list.
+    ours, if one appears at another time or looked otherwise before, if it says that another order
+    was changed into it, or if it should not exist at all. `taken` are the rows already processed;
+    `shown_in` names the list.
     """
     if not rows:
         return
@@ -148,7 +174,8 @@ def assign(
     fresh = [tracked for tracked in group if tracked.state is _S.FRESH]
     is_ambiguous = any(tracked.state is _S.AMBIGUOUS for tracked in group)
     changed = [row for row in rows if known_as_external(state, row) is not None]
-    is_clear = not (fresh or is_ambiguous or changed)
+    is_successor = any(row.is_successor for row in rows)
+    is_clear = not (fresh or is_ambiguous or changed or is_successor)
     if in_time and is_clear and len(in_time) <= len(group):
         for tracked, row in zip(group, in_time, strict=False):
             taken.append(row)
@@ -181,6 +208,8 @@ def _why_ambiguous(
         return f"{ids} is there although the nonce was unused"
     if changed:
         return f"{_ids(changed)} showed another order before"
+    if successor := next((row for row in rows if row.is_successor), None):
+        return f"{successor.order_id} is what {successor.root_order_id} was changed into"
     if any(row.quantity != quantity for row in rows):
         return f"{ids} together are its {quantity:,} shares"
     if len(rows) > 1:
