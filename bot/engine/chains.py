@@ -246,9 +246,13 @@ class Chains:
         self._first.update(dict.fromkeys(ids, first))
 
     def name_again(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
-        """A person says that this row is an order's, under another id than its answer gave."""
+        """A person says that this row is an order's, under another id than its answer gave; if that
+        has later ids, all of them are.
+        """
+        is_of_several = report.order_id in self._of
         self._add(order, report, now)
-        self.keep(report)
+        if not is_of_several:
+            self.keep(report)
 
     def learn(
         self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport], now: datetime
@@ -296,8 +300,12 @@ class Chains:
         chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
         chain.lower = 0
         order.shown.rows = {}  # a new id's status follows none: held for a phase, it may wait again
-        chain.ids.append(report.order_id)
-        self._first[report.order_id] = first
+        later = self._of.pop(report.order_id, None)  # known as somebody else's, it may have others
+        ids = [report.order_id] if later is None else later.ids
+        chain.ids += ids
+        self._first.update(dict.fromkeys(ids, first))
+        if later is not None:
+            chain.rows.update(later.rows)
 
     def keep(self, report: OrderReport) -> None:
         """Store the row of an id of a chain, unless a newer one is stored, or it is an old one."""

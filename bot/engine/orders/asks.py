@@ -29,7 +29,7 @@ from bot.domain.order import (
     type_word,
 )
 from bot.engine import flatten
-from bot.engine.orders import cancel_requests, held, matching, orders, unknown, unseen
+from bot.engine.orders import cancel_requests, held, lost_places, matching, orders, unknown, unseen
 from bot.engine.orders.order_words import (
     if_absent,
     if_there,
@@ -331,9 +331,7 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
     text = f"{intent_words(tracked.intent)}: {told}, says {event.by}: {event.reason}"
     state.note("VERDICT", text, facts, symbol=tracked.intent.symbol)
     said = f"{event.by} says: {event.reason}"
-    row = (
-        matching.listed_row(state, tracked, event.order_id) if event.order_id is not None else None
-    )
+    row = lost_places.whole_row(state, tracked, event.order_id)
     own = state.orders.get(tracked.order_id or "")
     if row is not None and own is not None:
         _name_again(state, own, row)
@@ -386,14 +384,17 @@ def _verdict_checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
         return
     row, order_id = matching.listed_row(state, tracked, ask.order_id), ask.order_id
     yield judged("VERDICT_ROW", row is not None, order_id=order_id, why="not in today's order book")
-    order = state.orders.get(state.chains.first(order_id))
+    whole, first = lost_places.whole_row(state, tracked, order_id), state.chains.first(order_id)
+    why = "one of several ids of its order, and the row of an earlier one was not read yet"
+    yield judged("VERDICT_ROW", whole is not None, order_id=order_id, why=why)
+    order = state.orders.get(first)
     is_free = order is None or not order.is_own
     yield judged("VERDICT_ROW", is_free, order_id=order_id, why="another order of this bot")
-    is_later = order_id not in tracked.known_ids
+    is_later = all(each not in tracked.known_ids for each in state.chains.ids(first))
     why = f"older than {ask.intent_id}: it was there before that was sent"
     yield judged("VERDICT_ROW", is_later, order_id=order_id, why=why)
     intent = tracked.intent
     asked = intent.side, intent.quantity, intent.symbol, intent.account, intent.trading_date
-    shown = row and (row.side, row.quantity, row.symbol, row.account, row.trading_date)
+    shown = [(r.side, r.quantity, r.symbol, r.account, r.trading_date) for r in (row, whole) if r]
     why = f"{row.side} {row.quantity:,} {row.symbol}, not {intent_words(intent)}" if row else ""
-    yield judged("VERDICT_ROW", shown == asked, order_id=order_id, why=why)
+    yield judged("VERDICT_ROW", asked in shown, order_id=order_id, why=why)

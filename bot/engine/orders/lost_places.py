@@ -25,6 +25,7 @@ from bot.engine.orders.matching import (
     is_of_before,
     is_unseen,
     known_as_external,
+    listed_row,
     parts_of,
 )
 from bot.engine.orders.order_words import time_words
@@ -221,3 +222,15 @@ def _why_ambiguous(
 
 def _ids(rows: Sequence[OrderReport]) -> str:
     return ", ".join(row.order_id for row in rows)
+
+
+def whole_row(state: State, tracked: TrackedIntent, order_id: str | None) -> OrderReport | None:
+    """Return what a person names by one of an order's ids: the whole order, under its first one;
+    None if it isn't listed, or the row of an earlier id is missing.
+    """
+    listed = listed_row(state, tracked, order_id) if order_id is not None else None
+    if listed is None:
+        return None
+    first = state.chains.first(listed.order_id)
+    whole = state.chains.whole(first, listed, state.now)
+    return None if whole is None else replace(whole, order_id=first)

@@ -15,7 +15,13 @@ from bot.domain.entry import (
     StateChanged,
     Verdict,
 )
-from bot.domain.message import CancelOrder, NonceBurnt, PlaceOrder, TradingDayStarted
+from bot.domain.message import (
+    CancelAnswered,
+    CancelOrder,
+    NonceBurnt,
+    PlaceOrder,
+    TradingDayStarted,
+)
 from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Resolution, Unknown
@@ -375,6 +381,106 @@ def test_the_id_that_a_person_names_is_journalled_though_its_row_shows_nothing_n
 
     seen = [(each.order_id, each.intent_id) for each in stage.new(OrderResultSeen)]
     assert seen == [("ORD7", "L-0001")]
+
+
+def _cancelled(row, executed=0):
+    ended = {"status": "CANCELLED", "state": OrderState.CANCELLED, "remaining_quantity": 0}
+    traded = {"executed_quantity": executed, "executed_amount": executed * 26_900}
+    traded |= {"average_price": 26_900 if executed else 0, "raw": f"cancelled {executed}"}
+    return replace(row, **ended, **traded, cancelled_quantity=row.quantity - executed)
+
+
+def _changed_in_the_app():
+    """One of two rows, either of which may be ours, was changed, and works under another id."""
+    stage = Stage()
+    intent = _lost(stage)
+    row, other = report_of(intent, "ORD1"), report_of(intent, "ORD5")
+    stage.after(1).book(row, other)
+    new = report_of(intent, "ORD2", root_order_id="ORD1", price=26_900)
+    stage.after(1).book(_cancelled(row), new, other)
+    return stage, intent, (_cancelled(row), other), new
+
+
+@pytest.mark.parametrize("order_id", ["ORD1", "ORD2"])
+def test_an_order_that_was_changed_before_a_person_names_it_goes_on_under_its_new_id(order_id):
+    stage, intent, rows, new = _changed_in_the_app()
+
+    assert _say(stage, order_id) is None
+    some = report_of(intent, "ORD2", executed=40, root_order_id="ORD1", price=26_900)
+    stage.after(5).book(*rows, some)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "stop it", "operator"))
+    stage.after(1).row(some, "ORD2")
+    sent = [each.order_id for each in stage.all(CancelOrder)]
+    stage.handle(CancelAnswered(stage.now, "ORD2", Accepted(result_of(intent, "ORD2")), None))
+    stage.after(15).book(*rows, _cancelled(new, 40))
+
+    assert _state(stage) is SendState.MATCHED
+    assert sent == ["ORD2"]
+    assert sum(fill.quantity for fill in stage.all(Fill)) == 40
+    ended = stage.entries_of_order("ORD1")
+    assert (ended.intent_id, ended.state) == ("L-0001", OrderState.CANCELLED)
+    status = stage.engine.status()
+    assert (status.cancels, [row.order_id for row in status.open_orders]) == ((), ["ORD5"])
+
+
+def test_which_order_it_is_can_be_said_once_what_its_former_id_has_matched_is_known():
+    stage = Stage()
+    intent = _lost(stage)
+    rows = report_of(intent, "ORD1", executed=40), report_of(intent, "ORD5")
+    stage.after(1).book(*rows)
+    rest = report_of(intent, "ORD2", root_order_id="ORD1", quantity=60, remaining=60, price=26_900)
+    stage.after(1).book(rest, rows[1])
+
+    early = _say(stage, "ORD2")
+    stage.after(1).book(_cancelled(rows[0], 40), rest, rows[1])
+
+    assert early is not None
+    assert "the row of an earlier one was not read yet" in early.text
+    assert _say(stage, "ORD2") is None
+    assert [fill.quantity for fill in stage.all(Fill)] == [40]
+    assert stage.entries_of_order("ORD1").quantity == 100
+
+
+def test_what_was_changed_from_an_order_that_was_there_before_is_not_the_lost_one():
+    stage = Stage()
+    old = report_of(stage.buy(), "ORD1", price=26_900)
+    stage.book(old)
+    intent = _lost(stage)
+    stage.after(1).book(_cancelled(old), report_of(intent, "ORD2", root_order_id="ORD1"))
+
+    check = _say(stage, "ORD2")
+
+    assert check is not None
+    assert "older than L-000" in check.text
+
+
+@pytest.mark.parametrize("order_id", ["ORD7", "ORD8"])
+def test_an_accepted_order_that_was_changed_under_another_id_goes_on_under_its_newest(order_id):
+    stage, intent = _under_another_id(executed=40)
+    new = report_of(intent, "ORD8", root_order_id="ORD7", quantity=60, remaining=60)
+    stage.after(1).book(_cancelled(report_of(intent, "ORD7"), 40), new)
+
+    assert _say(stage, order_id) is None
+
+    assert stage.engine.status().later_ids == {"ORD99": ("ORD7", "ORD8")}
+    assert sum(fill.quantity for fill in stage.all(Fill)) == 40
+    full = report_of(intent, "ORD8", executed=60, root_order_id="ORD7", quantity=60, remaining=0)
+    stage.after(25).book(full)
+    assert sum(fill.quantity for fill in stage.all(Fill)) == 100
+    assert stage.engine.status().open_orders == ()
+
+
+def test_what_an_id_has_matched_counts_once_though_its_order_was_named_while_it_was_open():
+    stage, intent = _under_another_id(executed=40)
+    some = report_of(intent, "ORD8", executed=10, root_order_id="ORD7", quantity=60, remaining=50)
+    stage.after(1).book(report_of(intent, "ORD7", executed=40), some)
+    stage.after(25).book(report_of(intent, "ORD7", executed=40), some)
+
+    assert _say(stage, "ORD7") is None
+    stage.after(30).book(some)
+
+    assert sum(fill.quantity for fill in stage.all(Fill)) == 50
+    assert "ROW_AMBIGUOUS" not in {each.code for each in stage.engine.status().standing}
 
 
 def _in_question(now_is):

@@ -39,8 +39,14 @@ def _lost(*intents: Intent, beside: Recovery | None = None) -> Stage:
 
 
 def _changed_into(row, intent, order_id):
-    ended = {"status": "CANCELLED", "state": OrderState.CANCELLED, "remaining_quantity": 0}
-    before = replace(row, **ended, cancelled_quantity=row.quantity, raw="changed")
+    before = replace(
+        row,
+        status="CANCELLED",
+        state=OrderState.CANCELLED,
+        remaining_quantity=0,
+        cancelled_quantity=row.quantity,
+        raw="changed",
+    )
     return before, report_of(intent, order_id, root_order_id=row.order_id)
 
 
@@ -69,9 +75,8 @@ def test_a_row_into_which_an_order_of_ours_was_changed_is_no_other_lost_place(is
 
     stage.after(1).book(before, after)
     stage.after(15).book(before, after)
-    full = {"executed_quantity": 300, "executed_amount": 300 * 27_000, "average_price": 27_000}
-    full |= {"status": "MATCHED_ALL", "state": OrderState.FILLED, "remaining_quantity": 0}
-    stage.after(15).book(before, replace(after, **full, raw="full"))
+    full = report_of(dear, "O2", executed=300, state=OrderState.FILLED, root_order_id="O1")
+    stage.after(15).book(before, full)
 
     assert _owners(stage) == {"O1": cheap.intent_id}
     assert _lost_states(stage) == {
