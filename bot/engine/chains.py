@@ -24,6 +24,7 @@ from bot.domain.message import (
     ReadOrder,
 )
 from bot.domain.order import OrderReport, OrderState
+from bot.domain.order_status import shown_state
 from bot.domain.recovery import StoredChanges
 from bot.engine.tracked import TrackedOrder
 
@@ -258,8 +259,9 @@ class Chains:
         self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport], now: datetime
     ) -> list[OrderReport]:
         """Store the rows of the chains; return those of new ids. An amendment changes neither
-        symbol nor side; ids of another day do not count. Of several new ones the last is newest, or
-        the one that still works. One may have counted as somebody else's until its order was known.
+        symbol nor side; ids of another day do not count. Of several new ones the one that still
+        works is newest, in whatever order they are listed. One may have counted as somebody else's
+        until its order was known.
         """
         new: dict[str, OrderReport] = {}
         for report in reports:
@@ -279,7 +281,7 @@ class Chains:
             counted = known.get(self.first(report.order_id))
             if is_alike and (counted is None or (order.is_own and not counted.is_own)):
                 new[report.order_id] = report
-        for report in sorted(new.values(), key=lambda one: one.remaining_quantity > 0):
+        for report in sorted(new.values(), key=_newness):
             self._add(known[self.first(report.root_order_id)], report, now)
         if self._of:
             for report in sorted(reports, key=lambda one: self.is_former(one.order_id)):
@@ -335,3 +337,13 @@ class Chains:
         """
         chain = self._of.get(first)
         return report if chain is None else chain.whole(now)
+
+
+def _newness(report: OrderReport) -> tuple[bool, bool, float, int, str]:
+    """Rank the rows of several ids of an order by what says that one is newer: it works, it was not
+    changed into another (that ends as cancelled), its time, its id.
+    """
+    placed_s = report.placed_at.timestamp() if report.placed_at is not None else 0.0
+    is_last = shown_state(report) is not OrderState.CANCELLED
+    by_id = len(report.order_id), report.order_id
+    return report.remaining_quantity > 0, is_last, placed_s, *by_id

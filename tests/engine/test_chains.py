@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,7 @@ from bot.engine.chains import FORMER_ENDS_WITHIN, Chain
 from bot.engine.settings import EngineSettings
 from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
+from tests.rows import every_row
 
 ON = EngineSettings(amend_enabled=True)
 
@@ -1197,3 +1200,70 @@ def test_what_counted_as_somebody_elses_is_ours_once_its_first_id_is():
     assert (theirs.state, theirs.note) == (OrderState.EXPIRED, "is L-0001, accepted as ORD1")
     assert [(one.order_id, one.quantity) for one in stage.all(Fill)] == [("ORD1", 100)]
     assert stage.last(OrderResultSeen).intent_id == "L-0001"
+
+
+FULL: dict[str, Any] = {
+    "status": "MATCHED_ALL",
+    "state": OrderState.FILLED,
+    "executed_quantity": 1_000,
+}
+FULL |= {"executed_amount": 27_000_000, "average_price": 27_000, "cancelled_quantity": 0}
+AT_WORK: dict[str, Any] = {
+    "status": "SENT",
+    "state": OrderState.ACCEPTED,
+    "remaining_quantity": 1_000,
+}
+AT_WORK |= {"cancelled_quantity": 0}
+
+
+def _changed_elsewhere():
+    """An order, its ended row, and one of a later id that was changed again at once."""
+    stage = Stage()
+    row = report_of(stage.working(1_000, 27_000))
+    stage.after(1).book(row)
+    old = replace(row, remaining_quantity=0, cancelled_quantity=1_000)
+    return stage, old, replace(old, order_id="ORD9", root_order_id="ORD1", placed_at=START)
+
+
+@every_row("order", [*permutations(range(3))])
+@every_row(("last", "executed"), [(FULL, 1_000), (AT_WORK, 0)])
+def test_of_several_new_ids_in_one_list_the_newest_is_told_by_its_row(order, last, executed):
+    stage, old, second = _changed_elsewhere()
+    rows = old, second, replace(second, order_id="ORD8", **last)
+
+    for _ in range(3):
+        stage.after(15).book(*(rows[number] for number in order))
+
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD9", "ORD8"]
+    assert sum(fill.quantity for fill in stage.all(Fill)) == executed
+    open_now = [row.order_id for row in stage.engine.status().open_orders]
+    assert open_now == ([] if executed else ["ORD1"])
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@every_row(
+    ("first", "last", "later_s"), [("ORD9", "ORD8", 1), ("ORD8", "ORD9", 0), ("ORD9", "ORD10", 0)]
+)
+def test_of_several_new_ids_that_were_cancelled_the_later_one_is_newest(
+    first, last, later_s, is_reversed
+):
+    stage, old, second = _changed_elsewhere()
+    new = [
+        replace(second, order_id=first),
+        replace(second, order_id=last, placed_at=START + timedelta(seconds=later_s)),
+    ]
+
+    stage.after(15).book(old, *(reversed(new) if is_reversed else new))
+
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", first, last]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_of_several_new_ids_the_one_that_works_is_newest_not_the_one_that_was_refused(is_reversed):
+    stage, old, second = _changed_elsewhere()
+    refused = replace(second, order_id="ORD10", status="REJECTED", state=OrderState.REJECTED)
+    new = [refused, replace(second, **AT_WORK)]
+
+    stage.after(15).book(old, *(reversed(new) if is_reversed else new))
+
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD10", "ORD9"]
