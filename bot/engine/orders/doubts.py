@@ -24,7 +24,7 @@ from bot.engine.control_state import Standing
 from bot.engine.orders import unseen
 from bot.engine.orders.cancel_requests import is_in_doubt
 from bot.engine.orders.matching import another_order, belongs, contradiction, known_prices
-from bot.engine.orders.order_words import row_facts, row_words
+from bot.engine.orders.order_words import ambiguous_text, kept_words, row_facts, row_words
 from bot.engine.risk.view import Opposite
 from bot.engine.settings import LAG_MAX
 from bot.engine.state import State
@@ -110,8 +110,11 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
         is_only_quantity = is_only_quantity and belongs(row, report, {report.quantity}) is None
         shown.doubted = report.quantity if is_only_quantity else 0
         is_kept = is_in_doubt(state, order)
-        text = _ambiguous(order, is_kept=is_kept)
+        text = ambiguous_text(order, is_kept=is_kept)
         _alert(state, "ROW_AMBIGUOUS", text, row, report, strange, is_kept=is_kept)
+    has_traded_more = report.executed_quantity > row.executed_quantity
+    if not order.is_open and has_traded_more and report.trading_date == row.trading_date:
+        _contradict(state, "ROW_CONTRADICTS", order, report, strange)
     return True
 
 
@@ -310,7 +313,7 @@ def alerts(state: State) -> Iterator[Standing]:
         if order.shown.doubt and order.is_open:
             is_kept = is_in_doubt(state, order)
             facts = {**row_facts(order.row), "why": order.shown.doubt, "is_kept": is_kept}
-            yield Standing("ROW_AMBIGUOUS", _ambiguous(order, is_kept=is_kept), facts)
+            yield Standing("ROW_AMBIGUOUS", ambiguous_text(order, is_kept=is_kept), facts)
         if order.has_strange_price:
             yield Standing("PRICE_DIFFERS", *_strange_price(state, order))
         if since is not None and state.now - since >= OLD_FOR:
@@ -322,24 +325,6 @@ def alerts(state: State) -> Iterator[Standing]:
             )
             facts = {**row_facts(order.row), "state": order.row.state, "seconds": seconds}
             yield Standing("ROWS_STAY_OLD", text, facts)
-
-
-def _ambiguous(order: TrackedOrder, *, is_kept: bool) -> str:
-    row, kept = order.row, _kept_words(order) if is_kept else ""
-    return (
-        f"{row_words(row)}: the broker's row under its id may be another order's:"
-        f" {order.shown.doubt}. That row is ignored, and nothing is bought in {row.symbol} until"
-        f" a row is its own again.{kept} If you changed this order elsewhere, say so: bot resume"
-        f" {row.symbol} --reason …. Its rows then count again; a halt stays."
-    )
-
-
-def _kept_words(order: TrackedOrder) -> str:
-    return (
-        f" The bot had found it by its looks, so {order.row.order_id} may be somebody else's:"
-        " neither its time limit nor its strategy cancels it now; a halt, the day's loss limit or"
-        " you do."
-    )
 
 
 def _learn_totals(state: State, order: TrackedOrder, report: OrderReport) -> None:
@@ -369,7 +354,7 @@ def _contradict(
         what = f"shows again: {wrong}. Shares already counted are not taken back"
     text = (
         f"{row_words(row)}: the broker's row under its id {what}, and no new order goes out in"
-        f" {row.symbol}.{_kept_words(order) if is_kept else ''} Compare order and holding with what"
+        f" {row.symbol}.{kept_words(row) if is_kept else ''} Compare order and holding with what"
         f' the broker shows elsewhere, then: bot resume {row.symbol} --reason "…"'
     )
     _alert(state, code, text, row, report, wrong, is_kept=is_kept)

@@ -17,6 +17,7 @@ from bot.engine.tracked import (
     Hindrance,
     TrackedCancel,
     TrackedIntent,
+    TrackedOrder,
 )
 
 SEND_WORDS: Final[Mapping[SendState, str]] = {
@@ -163,6 +164,25 @@ def row_facts(row: OrderUpdated) -> Numbers:
         "price": row.price,
         "order_type": row.order_type,
     }
+
+
+def ambiguous_text(order: TrackedOrder, *, is_kept: bool) -> str:
+    """Say that a row may be another order's; `is_kept`: so may the order."""
+    row, kept = order.row, kept_words(order.row) if is_kept else ""
+    return (
+        f"{row_words(row)}: the broker's row under its id may be another order's:"
+        f" {order.shown.doubt}. That row is ignored, and nothing is bought in {row.symbol} until"
+        f" a row is its own again.{kept} If you changed this order elsewhere, say so: bot resume"
+        f" {row.symbol} --reason …. Its rows then count again; a halt stays."
+    )
+
+
+def kept_words(row: OrderUpdated) -> str:
+    """Say that nothing cancels what may be somebody else's, and why it may be."""
+    return (
+        f" The bot had found it by its looks, so {row.order_id} may be somebody else's: neither its"
+        " time limit nor its strategy cancels it now; a halt, the day's loss limit or you do."
+    )
 
 
 # --------------------------------------------------------------------- a cancel that is not through

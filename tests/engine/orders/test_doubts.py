@@ -13,6 +13,7 @@ from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted
 from bot.domain.recovery import Recovery, StoredIntent
 from tests.engine.stage import ACCOUNT, DAY, Stage, report_of, result_of
+from tests.rows import every_row
 
 S = OrderState
 ENDS = [
@@ -315,3 +316,38 @@ def test_what_an_order_of_somebody_else_has_paid_is_told_by_its_true_row() -> No
 
     told = stage.entries_of_order("X1")
     assert (told.side, told.executed_quantity, told.executed_amount) == (Side.BUY, 100, 2_690_000)
+
+
+@every_row(
+    ("other", "told"),
+    [
+        ({"quantity": 200, "executed": 90}, ["ROW_CONTRADICTS", "SYMBOL_HALTED"]),
+        ({"quantity": 200, "executed": 40}, []),
+        (
+            {"quantity": 200, "executed": 90, "trading_date": DAY - timedelta(days=1)},
+            ["BOOK_OF_BEFORE"],
+        ),
+    ],
+)
+def test_an_unexplained_row_of_an_ended_order_that_shows_more_traded_halts_its_symbol(
+    other, told
+) -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, executed=40, cancelled=60, state=S.CANCELLED))
+    assert stage.entries_of_order().state is S.CANCELLED
+
+    for _ in range(3):
+        stage.after(15).book(report_of(intent, **other, remaining=0))
+
+    assert _alerts(stage) == told
+    assert stage.entries_of_order().executed_quantity == 40
+
+
+def test_such_a_row_of_an_open_order_halts_nothing() -> None:
+    stage = Stage()
+    intent = stage.working()
+
+    stage.after(1).book(report_of(intent, quantity=200, executed=90))
+
+    assert _alerts(stage) == ["ROW_AMBIGUOUS"]
