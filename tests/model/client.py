@@ -140,6 +140,10 @@ class Rehearsal:
         ask = VerdictAsked(self.stage.now, self.intent.intent_id, order_id, "operator", "I looked")
         self.stage.handle(ask)
 
+    def say_absent(self) -> None:
+        self.read(0)  # while no list could have shown it, no verdict is accepted
+        self.say(None)
+
     def say_late(self) -> None:
         self._let_the_horizon_pass()
         self.say(None)
@@ -178,7 +182,7 @@ _TOLD: Final[Mapping[News, Callable[[Rehearsal], object]]] = {
     News.TOO_LATE: lambda one: one._answer(classify_place_of(News.NOTHING_WRITTEN)),
     News.BYTES_LEAVE: Rehearsal.leave,
     News.GATE_CLOSED: Rehearsal.close_gate,
-    News.SAID_ABSENT: lambda one: one.say(None),
+    News.SAID_ABSENT: Rehearsal.say_absent,
     News.SAID_OVERDUE: Rehearsal.say_late,
     News.SAID_ROW: lambda one: one.say("ORD7"),
     News.TOKEN: Rehearsal.token,

@@ -31,7 +31,6 @@ from bot.engine.orders.matching import (
 from bot.engine.orders.order_words import time_words
 from bot.engine.orders.orders import move_intent
 from bot.engine.orders.unknown import (
-    MAY_BE_FRESH,
     NONCE_UNUSED,
     OPEN_QUESTIONS,
     distrust_nonces,
@@ -72,7 +71,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         guarded(state, where, assign, state, group, fitting, taken, "the day order book")
         rows = [row for row in rows if row not in taken]
     for tracked in state.pending_intents():
-        is_asked = tracked.state in MAY_BE_FRESH and tracked.intent.account == event.account
+        is_asked = tracked.state in _NO_ROW_YET and tracked.intent.account == event.account
         if not is_asked or unseen.may_hide(state, event, tracked):
             continue
         if tracked.sent_at is None or event.requested_at <= tracked.sent_at:

@@ -43,6 +43,9 @@ SEND_WORDS: Final[Mapping[SendState, str]] = {
 """What an order is that has no row of its own."""
 
 
+NOT_READ: Final = "day order book that was asked for since then has been read yet"
+
+
 def send_words(state: State, tracked: TrackedIntent) -> str:
     """Return what an order without a row is: of one that a token has let be requested again, as
     which; of one that never arrived, when a person may say so.
@@ -51,6 +54,8 @@ def send_words(state: State, tracked: TrackedIntent) -> str:
     again = next((one for one in state.intents.values() if one.intent.follows == name), None)
     if again is not None:
         return f"over: it was requested again as {again.intent.intent_id}"
+    if tracked.state is SendState.REACHED and not tracked.absent_reads:
+        return f"{SEND_WORDS[tracked.state]}, and no {NOT_READ}: it is being read"
     if tracked.state is not SendState.FRESH or tracked.sent_at is None:
         return SEND_WORDS[tracked.state]
     over = time_words(tracked.sent_at + state.settings.horizon)
@@ -106,8 +111,9 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
             "If it happens again and again, ask the broker"
         )
     if tracked.state is SendState.REACHED:
+        shown = "row of the day order book shows it" if tracked.absent_reads else NOT_READ
         return (
-            f"{name} may be at the broker, and no row of the day order book shows it"
+            f"{name} may be at the broker, and no {shown}"
             f" ({tracked.burn or 'its nonce was used'}). The day order book is read until the day "
             "ends; the order's size stays reserved and the same order is not sent. Look in the "
             f"broker's app; if it is there: {if_there(intent)}; {if_absent(intent)}"

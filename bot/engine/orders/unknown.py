@@ -42,6 +42,7 @@ _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
 MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
+_NO_ROW_YET: Final = OPEN_QUESTIONS - {_S.AMBIGUOUS}
 _QUESTION_CODES: Final[Mapping[SendState, str]] = {
     _S.UNKNOWN: "UNKNOWN_OPEN",
     _S.FRESH: "NEVER_ARRIVED",
@@ -87,7 +88,8 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         return
     if not is_fresh:
         move_intent(state, tracked, _S.REACHED, event.detail)
-        tell(state, tracked)
+        if tracked.alert_due is None:  # told as unknown: by now more is known
+            tell(state, tracked)
         return
     move_intent(state, tracked, _S.FRESH, event.detail)
     is_enough = state.settings.unknown_policy is UnknownPolicy.FENCE
@@ -129,7 +131,7 @@ def advance(state: State) -> None:
                 state.command(BurnNonce(tracked.intent.intent_id))
         if tracked.alert_due is not None and tracked.alert_due <= state.now:
             tracked.alert_due = None
-            if tracked.state in MAY_BE_FRESH:
+            if tracked.state in _NO_ROW_YET:
                 tell(state, tracked)
         if is_overdue(state, tracked, OVERDUE_AFTER):
             tell(state, tracked)
@@ -138,8 +140,8 @@ def advance(state: State) -> None:
 def alerts(state: State) -> Iterator[Standing]:
     """Yield what is unknown, and what a person can do, for as long as it is so."""
     for tracked in state.pending_intents():
-        is_old = tracked.state in MAY_BE_FRESH and tracked.alert_due is None
-        if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
+        is_old = tracked.state in _NO_ROW_YET and tracked.alert_due is None
+        if is_old or tracked.state is _S.AMBIGUOUS:
             yield _standing(state, tracked)
 
 
@@ -153,8 +155,13 @@ def is_overdue(state: State, tracked: TrackedIntent, by: timedelta = timedelta(0
 
 
 def is_for_a_person(state: State, tracked: TrackedIntent) -> bool:
-    """Return whether the bot cannot find out what became of a place: a person may say it."""
-    return tracked.state in {_S.REACHED, _S.AMBIGUOUS} or is_overdue(state, tracked)
+    """Return whether the bot cannot find out what became of a place: a person may say it. Of one
+    that may be at the broker the day order book may still tell, until one lacks it or none could
+    be read for the horizon.
+    """
+    if tracked.state is not _S.REACHED or tracked.absent_reads or tracked.sent_at is None:
+        return tracked.state in {_S.REACHED, _S.AMBIGUOUS} or is_overdue(state, tracked)
+    return state.now - tracked.sent_at > state.settings.horizon
 
 
 def _standing(state: State, tracked: TrackedIntent) -> Standing:

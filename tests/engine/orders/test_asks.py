@@ -128,6 +128,29 @@ def test_what_the_bot_still_finds_out_is_not_a_persons_to_say():
 
 
 @every_row(
+    ("seconds", "reads", "is_taken"),
+    [(5, 0, False), (130, 0, False), (130.001, 0, True), (2, 1, True)],
+)
+def test_that_a_place_with_a_used_nonce_is_absent_is_said_once_a_list_could_have_shown_it(
+    seconds, reads, is_taken
+):
+    """Or once none could be read for as long as one may be late."""
+    stage = Stage()
+    _lost(stage)
+    stage.book(asked_at=START)  # asked for when its bytes left: it proves nothing
+    for _ in range(reads):
+        stage.book()
+
+    stage.pass_time(seconds - 1)
+    check = _say(stage)
+
+    read = "no day order book that was asked for since then has been read yet"
+    said = f"L-0001 is possibly at the broker, and {read}: it is being read"
+    assert (check and check.text) == (None if is_taken else said)
+    assert (_state(stage) is SendState.NOT_PLACED) is is_taken
+
+
+@every_row(
     ("ask", "code"),
     [
         ({"reason": " "}, "VERDICT_REASON"),
@@ -574,6 +597,7 @@ def test_a_kept_cancel_is_still_wanted_after_a_restart():
 def test_a_kept_cancel_ends_with_an_order_that_was_never_placed():
     stage, intent = _in_question("REACHED")
     _cancel_by_hand(stage)
+    stage.after(1).book()
     _say(stage)
 
     refusal = _cancel_by_hand(stage)

@@ -797,13 +797,40 @@ def test_a_lost_order_that_reached_the_broker_stands_in_the_status_until_its_row
     stage, intent = _unknown()
 
     _burn(stage, intent, Resolution.REACHED)
+    before = _told(stage), stage.engine.status().alerts
+    stage.after(1).book()
+    stage.pass_time(8)
+
+    assert before == ([], ())
     assert _told(stage) == ["ORDER_REACHED"]
     [text] = stage.engine.status().alerts
+    assert "no row of the day order book shows it" in text
     assert "bot order L-0001 --not-placed" in text
     assert "bot order L-0001 --is ORD" in text
     stage.after(1).book(report_of(intent))
 
     assert stage.engine.status().alerts == ()
+
+
+def test_nothing_is_told_of_an_order_that_reached_the_broker_if_its_row_is_there_soon():
+    stage, intent = _unknown()
+
+    _burn(stage, intent, Resolution.REACHED)
+    stage.after(1).book(report_of(intent))
+    stage.pass_time(20)
+
+    assert _told(stage) == []
+
+
+def test_an_order_that_was_told_as_unknown_is_told_again_once_it_may_be_at_the_broker():
+    stage, intent = _unknown()
+    stage.pass_time(9)
+
+    _burn(stage, intent, Resolution.REACHED)
+
+    assert _told(stage) == ["UNKNOWN_OPEN", "ORDER_REACHED"]
+    [text] = stage.engine.status().alerts
+    assert "no day order book that was asked for since then has been read yet" in text
 
 
 def test_what_is_ambiguous_is_told_of_with_its_rows_and_again_with_each_new_one():
