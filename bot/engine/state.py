@@ -298,11 +298,15 @@ class State:
         if symbol not in self.halted_symbols:
             self.halted_symbols[symbol] = reason
             self._switch_symbol(symbol, RunState.HALTED, reason, "engine")
-            text = (
-                f"{symbol} halted: {reason}. No new order goes out in it, cancels go on. When it is"
-                f' clear: bot resume {symbol} --reason "…"'
-            )
-            self.alert("SYMBOL_HALTED", text, {"symbol": symbol, "why": reason}, symbol=symbol)
+            self.tell_of_halt(symbol, reason)
+
+    def tell_of_halt(self, symbol: str, reason: str) -> None:
+        """Raise the alert; of a symbol that is halted already, about another reason."""
+        text = (
+            f"{symbol} halted: {reason}. No new order goes out in it, cancels go on. When it is"
+            f' clear: bot resume {symbol} --reason "…"'
+        )
+        self.alert("SYMBOL_HALTED", text, {"symbol": symbol, "why": reason}, symbol=symbol)
 
     def resume_symbols(self, reason: str, by: str, *, only: str | None = None) -> None:
         """Resume every halted symbol, or one."""

@@ -8,6 +8,7 @@ account read, and each requested order.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -27,6 +28,8 @@ from bot.engine.risk.losses import limit_of
 from bot.engine.state import State
 from bot.engine.tracked import TrackedCancel, TrackedIntent, TrackedOrder
 
+MAY_BE_ANOTHERS: Final = "may be somebody else's"
+"""The note of an order of ours that was found by its looks and may be somebody else's."""
 DOUBT_LOOK: Final = timedelta(seconds=15)
 """How long after its symbol was resumed an order whose time is over may wait for its cancel."""
 
@@ -200,6 +203,17 @@ def is_in_doubt(state: State, order: TrackedOrder) -> bool:
         return False
     is_strange = tracked.state is SendState.MATCHED and bool(order.shown.doubt)
     return is_strange or (tracked.may_be_anothers and order.row.symbol in state.halted_symbols)
+
+
+def doubt_owner(state: State, tracked: TrackedIntent) -> None:
+    """An order that was taken for ours by its looks may be somebody else's. Its row says so to a
+    restart: a symbol's halt has one reason, and may have another.
+    """
+    tracked.may_be_anothers = True
+    order = state.orders.get(tracked.order_id or "")
+    if order is not None and order.row.note != MAY_BE_ANOTHERS:
+        order.row = replace(order.row, at=state.now, note=MAY_BE_ANOTHERS)
+        state.record(order.row)
 
 
 def _is_halted(state: State) -> bool:

@@ -22,7 +22,7 @@ from bot.domain.order import TERMINAL_STATES, OrderReport, SendState, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
 from bot.engine.orders import unseen
-from bot.engine.orders.cancel_requests import is_in_doubt
+from bot.engine.orders.cancel_requests import doubt_owner, is_in_doubt
 from bot.engine.orders.matching import another_order, belongs, contradiction, known_prices
 from bot.engine.orders.order_words import ambiguous_text, kept_words, row_facts, row_words
 from bot.engine.risk.view import Opposite
@@ -89,8 +89,9 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     wrong = contradiction(row, report, shown.totals, known_prices(state, row))
     if wrong is not None:
         tracked = state.intents.get(row.intent_id or "")
-        if tracked is not None and tracked.state is SendState.MATCHED:
-            tracked.may_be_anothers |= another_order(row, report) is not None
+        is_found = tracked is not None and tracked.state is SendState.MATCHED
+        if tracked is not None and is_found and another_order(row, report) is not None:
+            doubt_owner(state, tracked)
         _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
         return True
     if state.chains.first(report.order_id) != row.order_id:

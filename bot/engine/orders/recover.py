@@ -351,9 +351,11 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         is_fenced=stored.state is SendState.FRESH or stored.proof.startswith(NONCE_UNUSED),
         rows_told=stored.day_ids,
     )
-    halted = state.halted_symbols.get(intent.symbol, "")
     signs = (f"{stored.order_id} was taken for ", f"{stored.order_id}: ")
-    tracked.may_be_anothers = stored.state is SendState.MATCHED and halted.startswith(signs)
+    found = state.orders.get(stored.order_id or "")
+    is_doubted = state.halted_symbols.get(intent.symbol, "").startswith(signs)
+    is_doubted |= found is not None and found.row.note == cancel_requests.MAY_BE_ANOTHERS
+    tracked.may_be_anothers = stored.state is SendState.MATCHED and is_doubted
     state.index.track_intent(tracked)
     match stored.state:
         case SendState.READY:

@@ -20,7 +20,7 @@ from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Resolution
 from bot.engine import gate
 from bot.engine.control_state import Standing
-from bot.engine.orders import orders
+from bot.engine.orders import cancel_requests, orders
 from bot.engine.orders.matching import candidates
 from bot.engine.orders.order_words import intent_facts, intent_words, overdue_text, question_text
 from bot.engine.orders.orders import move_intent, move_unplaced
@@ -81,7 +81,9 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
             " Neither its time limit nor its strategy cancels it now; a halt, the day's loss limit"
             " or you do. Look in the broker's app"
         )
-        tracked.may_be_anothers = True
+        cancel_requests.doubt_owner(state, tracked)
+        if symbol in state.halted_symbols:
+            state.tell_of_halt(symbol, why)
         state.halt_symbol(symbol, why)
     tracked.is_fenced = is_fresh
     if tracked.state is not _S.UNKNOWN:

@@ -26,7 +26,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
-from bot.domain.outcome import Resolution
+from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.gate import BY_LIMIT, PAUSED
@@ -797,3 +797,42 @@ def test_a_start_asks_nobody_to_lift_the_loss_limit_of_a_strategy():
 
     assert told.startswith(f"test is paused since 2026-11-19 09:30:00: {why}")
     assert told.endswith("). It trades again with the next day")
+
+
+def _found_though_its_nonce_was_unused(stage, intent):
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "unused"))
+
+
+def _shown_as_another_order(stage, intent):
+    stage.after(1).book(report_of(intent, "O1", side=Side.SELL))
+
+
+@pytest.mark.parametrize(
+    "doubt", [_found_though_its_nonce_was_unused, _shown_as_another_order], ids=["nonce", "row"]
+)
+def test_what_may_be_somebody_elses_stays_so_after_a_restart_whatever_had_halted_its_symbol(doubt):
+    first = Stage()
+    intent = first.buy()
+    first.send(intent)
+    first.after(1).answer(intent, Unknown("deadline"))
+    first.engine._state.halt_symbol("HPG", "O9 looks like L-0000, which was REFUSED")
+    first.after(1).book(report_of(intent, "O1"))
+    doubt(first, intent)
+    told = [note.text for note in first.all(Note) if note.kind == "ALERT"]
+    first.after(1).book(report_of(intent, "O1"))
+
+    stage = Stage(
+        recovery=Recovery(
+            DAY,
+            next_intent_number=2,
+            intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
+            orders=(first.entries_of_order("O1"),),
+            halted_symbols=dict(first.engine._state.halted_symbols),
+        )
+    )
+    stage.after(1).book(report_of(intent, "O1"))
+    stage.request(lambda s: s.cancel(why="changed my mind"))
+
+    assert any("either its time limit nor its strategy cancels it now" in text for text in told)
+    assert stage.decided() == ("SKIPPED", "IN_DOUBT")
+    assert first.entries_of_order("O1").note == "may be somebody else's"
