@@ -24,7 +24,7 @@ from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow, NetAssets, is_near
 from bot.engine.risk import breaks, lags, ledgers
 from bot.engine.risk.expected import expected_at
-from bot.engine.risk.under_way import at_market, worst_price
+from bot.engine.risk.under_way import at_market, reserved_twice, worst_price
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
@@ -105,10 +105,13 @@ def free_cash(state: State, snapshot: AccountSnapshot) -> int:
     if ledger is not None:
         cash -= ledger.held + (ledger.lack.cash if ledger.lack is not None else 0)
         if (None, "cash") in ledger.doubts:
-            own = expected_at(ledger, snapshot.at).cash
+            later = sum(flow.cash_out for flow in ledger.flows if flow.at > snapshot.at)
+            own = expected_at(ledger, snapshot.at).cash + later
             cash = cash if is_near(cash, own) else min(cash, own)
     cash += state.flows.cash(account, snapshot.at, state.now)
-    cash -= index.reserved.of(account) + index.reserved_elsewhere.of(account)
+    elsewhere = index.reserved_elsewhere.of(account)
+    cash -= index.reserved.of(account) + elsewhere
+    cash += reserved_twice(state, account) if elsewhere else 0
     for symbol, quantity in at_market(state, account, elsewhere=True):
         amount = quantity * worst_price(state, symbol, None)
         cash -= amount + state.rulebook.fee(amount)

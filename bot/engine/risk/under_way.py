@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.domain.account import AccountSnapshot
-from bot.domain.order import Side
+from bot.domain.order import SendState, Side
+from bot.domain.recovery import MAY_BE
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk import rights
 from bot.engine.state import State
@@ -49,6 +50,30 @@ def at_market(state: State, account: str, *, elsewhere: bool = False) -> Iterato
             yield order.row.symbol, order.open_quantity
     for one in state.index.intents_at_market.of(account):
         yield one.intent.symbol, one.intent.quantity
+
+
+def reserved_twice(state: State, account: str) -> int:
+    """Return what is reserved for a buy in question and once more for an open row that may be it,
+    fees included.
+    """
+    asked = {
+        one.intent.intent_id: _cost(state, one.intent.quantity, one.intent.limit_price)
+        for one in state.pending_intents()
+        if one.state is SendState.AMBIGUOUS
+        and one.intent.account == account
+        and one.intent.side is Side.BUY
+    }
+    twice = 0
+    for order in state.index.external.of(account) if asked else ():
+        names = order.row.note.removeprefix(MAY_BE).split(", ") if order.is_open else ()
+        if (name := next((name for name in names if name in asked), None)) is not None:
+            twice += min(asked.pop(name), _cost(state, order.open_quantity, order.prices[-1]))
+    return twice
+
+
+def _cost(state: State, quantity: int, price: int | None) -> int:
+    amount = quantity * (price or 0)
+    return amount + state.rulebook.fee(amount)
 
 
 def room_of_cash(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> Room | None:

@@ -336,6 +336,8 @@ class Store:
             holder = holder_in(None if pid is None else int(pid), str(host), str(since))
             raise LeaseLost(stored=int(epoch or 0), ours=self._epoch, holder=holder)
         self._is_judged = True
+        if self._epoch is not None and int(last or 0) < self._reached:
+            raise OlderCopy(last=int(last or 0), reached=self._reached)
         if (doubt := self._doubt) is not None:
             found = f"entry {last} is the last after {doubt.before} or {doubt.after}"
             found += ", so the run ends, and the next one starts halted"
@@ -343,8 +345,6 @@ class Store:
             self._doubt = None
             if last == doubt.after:
                 self._done.extend(doubt.done)
-        if self._epoch is not None and int(last or 0) < self._reached:
-            raise OlderCopy(last=int(last or 0), reached=self._reached)
         self._reached = int(last or 0)
         if left is not None and left != last:
             if self._epoch is not None:

@@ -2,8 +2,8 @@
 
 Nothing waits for these threads: not trading, not the other channels, and the end of the process
 only briefly. A message is tried three times. A critical one that was not taken is kept, and tried
-again before any other: every 30 s, and at once when the service takes one. Others are dropped and
-counted, as is the oldest of the least urgent when the queue is full.
+again before any other: after 30 s and ever longer pauses, and at once when the service takes one.
+Others are dropped and counted, as is the oldest of the least urgent when the queue is full.
 """
 
 import threading
@@ -20,7 +20,10 @@ TRIES: Final = 3
 PAUSES_S: Final = (2.0, 10.0)
 """Between one try and the next; a channel that failed before gets one try per message."""
 RETRY_S: Final = 30.0
-"""After this long the oldest critical message that was not taken is tried again."""
+"""After this long the oldest critical message that was not taken is tried again; after each further
+failure twice as long, as of several recipients some may get it each time.
+"""
+RETRY_S_MAX: Final = 1_800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Sender:
         self._report = report
         self._dropped_words = dropped_words
         self._pauses_s = pauses_s
-        self._retry_s = retry_s
+        self._retry_s = self._next_retry_s = retry_s
         self._queue = list[Message]()
         self._kept = list[Message]()
         self._retry_at = 0.0
@@ -127,7 +130,7 @@ class Sender:
                 self._busy_since = None
             self._is_failing = not sent.is_taken
             if sent.is_taken:
-                self._retry_at = 0.0
+                self._retry_at, self._next_retry_s = 0.0, self._retry_s
             elif self._keep(message, dropped, is_again=is_again):
                 dropped = 0
             if sent.is_taken or not is_again:
@@ -149,7 +152,9 @@ class Sender:
             if len(self._kept) > QUEUE_MAX:
                 del self._kept[0]
                 self._dropped += 1
-            self._retry_at = monotonic_s() + self._retry_s
+            self._retry_at = monotonic_s() + self._next_retry_s
+            if is_again:
+                self._next_retry_s = min(2 * self._next_retry_s, RETRY_S_MAX)
             return True
 
     def _take(self) -> tuple[Message, int, bool] | None:

@@ -185,29 +185,37 @@ async def meet_broker(
             code = environment.mailed_code
             has_asked = await retry.ask(partial(sign_in, broker, loaded.state_dir, code))
             is_wall = environment.has_machines_time
-            await wait_for_clock(left, environment.market, retry, is_wall=is_wall)
+            clock, pause = environment.market, environment.pause
+            await wait_for_clock(left, clock, pause, retry, is_wall=is_wall)
     except BrokerError as error:
         raise unreachable(error) from error
     return broker, account, fence, has_asked
 
 
 async def wait_for_clock(
-    left: Recovery, clock: Clock, retry: BrokerRetry, *, is_wall: bool
+    left: Recovery,
+    clock: Clock,
+    pause: Callable[[timedelta], Awaitable[None]],
+    retry: BrokerRetry,
+    *,
+    is_wall: bool,
 ) -> None:
     """Wait until it is as late as in the newest figures of the journal.
 
-    By a clock that was set back meanwhile they would be of the future: a fill would count once more
-    than the account shows it, and a row that is read now would be older than the last one.
+    By a clock that was set back meanwhile, or is behind another machine's, they would be of the
+    future: a fill would count once more than the account shows it, and a row that is read now would
+    be older than the last one.
     """
     newest, now = newest_of(left), clock.now()
     if newest is None or newest <= now:
         return
     seconds = (newest - now).total_seconds()
-    text = f"the journal goes on {seconds:,.1f} s after this machine's clock, which was set back"
+    text = f"the newest entry of the journal is {seconds:,.1f} s ahead of this machine's clock"
     if newest - now <= CLOCK_WAIT_MAX:
-        retry.report(f"{text}. The bot waits until that time has come. To end it: bot stop")
+        end = "bot stop" if retry.is_needed else "Ctrl-C"
+        retry.report(f"{text}. The bot waits until that time has come. To end it: {end}")
         retry.trouble = text
-        await retry.pause(seconds)
+        await pause(newest - now)
         retry.trouble = ""
     elif is_wall:
         more = "what was filled of late may count twice, and new rows as old, until then"

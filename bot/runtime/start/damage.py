@@ -10,6 +10,7 @@ from bot.journal.upkeep.verify import damage_of
 from bot.journal.writing.heads import HeadsFile, label_of, read_heads_file
 from bot.journal.writing.thread import in_time
 
+_APART: Final = "a bot of another mode or purpose needs a state_dir of its own"
 CHECK_S: Final = 30.0
 """How long a start checks its journal: 100,000 rows take less than 1 s."""
 
@@ -26,7 +27,7 @@ def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
     what, do = f"the one of {found.newest} is gone", "put it back"
     if not found.kept:
         what = f"the one of {found.newest} is another, {found.newest.journal}"
-        do = "set journal.url back to it"
+        do = f"set journal.url back to it ({_APART})"
     text = (
         f"it is new, and {what}: which orders are the bot's and what its strategies hold is not "
         f"known any more. If you have it, stop the bot and {do}; to begin anew move {files} away "
@@ -57,7 +58,8 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
         return found
     last = f"the last run wrote another journal, {newest.journal}"
     if found or not newest.is_last:  # a run that was killed has written more than its last heads
-        return (f"{last}: if you have not moved it, set journal.url back to it", *found)
+        back = f"if you have not moved it, set journal.url back to it ({_APART})"
+        return (f"{last}: {back}", *found)
     return ()
 
 

@@ -15,7 +15,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import AmendAsked, EarlierOrdersRead
-from bot.domain.order import OrderState, Side
+from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.risk.accounts import means_of
@@ -70,6 +70,33 @@ def test_an_open_buy_made_elsewhere_reserves_its_money_too(limit):
     elsewhere = replace(other, account="another account")
     stage.after(1).book(report_of(elsewhere, "APP2"))
     assert _free(stage) == 100_000_000 - rest
+
+
+def test_a_lost_buy_and_a_row_that_may_be_it_reserve_their_money_once():
+    stage = Stage()
+    intent = stage.buy(1_000, 27_000)
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("timeout"))
+    rows = [report_of(intent, each, placed_at=stage.now) for each in ("ORD7", "ORD8")]
+
+    stage.after(5).book(*rows)
+
+    assert stage.engine._state.intents[intent.intent_id].state is SendState.AMBIGUOUS
+    assert _free(stage) == 100_000_000 - 2 * _with_fee(27_000_000)
+
+
+def test_a_buy_beside_cash_in_doubt_is_deducted_once():
+    stage = Stage(cash=100_000_000)
+    stage.after(20).account()
+    stage.cash -= 1
+    stage.after(20).account()
+    assert stage.engine.reconciliation().doubts
+    stage.quote()
+    intent = stage.working(2_000, 27_000)
+
+    stage.after(1).book(report_of(intent, executed=2_000, state=OrderState.FILLED))
+
+    assert _free(stage) == 99_999_999 - _with_fee(54_000_000)
 
 
 @pytest.mark.parametrize(("shown", "counts"), [(100_000_000, 10_000_000), (15_000_000, 15_000_000)])

@@ -166,7 +166,9 @@ async def test_what_is_known_to_be_stored_stays_in_doubt_when_hearing_of_it_fail
     assert decisions(postgres_url) == ["L-0001", "L-0002"]
 
 
-@pytest.mark.parametrize("last", ["write", "write whose answer was lost", "take over"])
+@pytest.mark.parametrize(
+    "last", ["write", "write whose answer was lost", "write, then one in doubt", "take over"]
+)
 async def test_a_server_that_lacks_the_last_commit_takes_no_more(
     own_postgres_url: str, pg_server: str, tmp_path: Path, last: str
 ) -> None:
@@ -186,7 +188,12 @@ async def test_a_server_that_lacks_the_last_commit_takes_no_more(
                 await journal.write([Story(2).decision])
             else:
                 assert await journal.take_over([Story(2).decision]) == 1
+            if "doubt" in last:
+                proxy.armed, proxy.refuse = Break.BEFORE, True
+                with pytest.raises(OutcomeUnknown):
+                    await journal.write([Story(3).decision])
             fail_over()
+            proxy.refuse = False
 
             for _ in range(2):
                 with pytest.raises(OlderCopy, match="entry 1 is the last, and 2 was stored"):

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
@@ -209,6 +209,16 @@ def test_a_critical_message_that_was_not_taken_is_tried_again_until_it_is() -> N
     assert titles == ["CRITICAL 0", "CRITICAL 1"]
     assert set(tried) == {"CRITICAL 0"}, "the oldest is tried"
     assert told == 3, "a try that is made again is told once it succeeds"
+
+
+def test_a_message_that_is_never_taken_is_tried_ever_more_seldom() -> None:
+    """One of several recipients may be gone, and the others get it each time."""
+    with unheard(retry_s=0.05) as (_, service, _):
+        before = len(service.tried)
+        sleep(0.6)
+        tried = len(service.tried) - before
+
+    assert tried <= 4, "after 0.05, 0.1, 0.2 s and so on: at the most"
 
 
 def test_at_the_end_what_was_kept_is_tried_once_more_and_counted() -> None:
