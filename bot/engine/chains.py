@@ -339,11 +339,13 @@ class Chains:
         return report if chain is None else chain.whole(now)
 
 
-def _newness(report: OrderReport) -> tuple[bool, bool, float, int, str]:
+def _newness(report: OrderReport) -> tuple[bool, bool, bool, float, int, str]:
     """Rank the rows of several ids of an order by what says that one is newer: it works, it was not
-    changed into another (that ends as cancelled), its time, its id.
+    refused (then the order went on under another), it was not changed into another (that ends as
+    cancelled), its time, its id.
     """
     placed_s = report.placed_at.timestamp() if report.placed_at is not None else 0.0
     is_last = shown_state(report) is not OrderState.CANCELLED
     by_id = len(report.order_id), report.order_id
-    return report.remaining_quantity > 0, is_last, placed_s, *by_id
+    was_taken = report.state is not OrderState.REJECTED
+    return report.remaining_quantity > 0, was_taken, is_last, placed_s, *by_id

@@ -1267,3 +1267,19 @@ def test_of_several_new_ids_the_one_that_works_is_newest_not_the_one_that_was_re
     stage.after(15).book(old, *(reversed(new) if is_reversed else new))
 
     assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD10", "ORD9"]
+
+
+@every_row("order", [*permutations(range(3))])
+def test_a_change_that_was_refused_is_older_than_one_that_traded_and_was_cancelled(order):
+    stage, old, second = _changed_elsewhere()
+    refused = replace(second, order_id="ORD2", status="REJECTED", state=OrderState.REJECTED)
+    refused = replace(refused, cancelled_quantity=0)
+    third = replace(_ended(second, 300), order_id="ORD3", state=OrderState.CANCELLED)
+    rows = old, refused, third
+
+    for _ in range(3):
+        stage.after(15).book(*(rows[number] for number in order))
+
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD2", "ORD3"]
+    assert [fill.quantity for fill in stage.all(Fill)] == [300]
+    assert stage.entries_of_order().state is OrderState.CANCELLED
