@@ -105,16 +105,18 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
             text = f"{row_words(row)}: the broker's row is its own again"
             state.note("RESUME", text, symbol=row.symbol)
         return False
-    if is_newest and order.is_open and order.is_own:
+    has_traded_more = report.executed_quantity > row.executed_quantity
+    has_traded_more &= report.trading_date == row.trading_date
+    if is_newest and order.is_own and (order.is_open or has_traded_more):
         shown.doubt = strange
         is_only_quantity = strange == belongs(row, report, shown.totals)
         is_only_quantity = is_only_quantity and belongs(row, report, {report.quantity}) is None
         shown.doubted = report.quantity if is_only_quantity else 0
+    if is_newest and order.is_open and order.is_own:
         is_kept = is_in_doubt(state, order)
         text = ambiguous_text(order, is_kept=is_kept)
         _alert(state, "ROW_AMBIGUOUS", text, row, report, strange, is_kept=is_kept)
-    has_traded_more = report.executed_quantity > row.executed_quantity
-    if not order.is_open and has_traded_more and report.trading_date == row.trading_date:
+    if not order.is_open and has_traded_more:
         _contradict(state, "ROW_CONTRADICTS", order, report, strange)
     return True
 
@@ -269,7 +271,11 @@ def is_in_question(state: State, symbol: str) -> bool:
 
 
 def _in_question(state: State) -> list[TrackedOrder]:
-    return [each for each in state.open_orders() if each.shown.doubt and each.shown.doubted]
+    """Return the orders that a row shows with another quantity: open, or ended today with more
+    traded than the bot knows.
+    """
+    found = [each for each in state.orders.values() if each.shown.doubt and each.shown.doubted]
+    return [each for each in found if each.is_open or each.row.trading_date == state.trading_date]
 
 
 def _accept(state: State, order: TrackedOrder) -> None:
@@ -350,6 +356,8 @@ def _contradict(
     """Halt the symbol of a row that contradicts what is known."""
     row, tracked = order.row, state.intents.get(order.row.intent_id or "")
     is_kept = tracked is not None and tracked.may_be_anothers
+    is_accepted = wrong == order.shown.doubt and order.shown.doubted > 0
+    counts = f". That takes a quantity of {order.shown.doubted:,} for its own, and counts its fills"
     what = f"can't be true: {wrong}. The row is ignored"
     if code == "ROW_CORRECTED":
         what = f"shows again: {wrong}. Shares already counted are not taken back"
@@ -357,8 +365,9 @@ def _contradict(
         f"{row_words(row)}: the broker's row under its id {what}, and no new order goes out in"
         f" {row.symbol}.{kept_words(row) if is_kept else ''} Compare order and holding with what"
         f' the broker shows elsewhere, then: bot resume {row.symbol} --reason "…"'
+        f"{counts if is_accepted else ''}"
     )
-    _alert(state, code, text, row, report, wrong, is_kept=is_kept)
+    _alert(state, code, text, row, report, wrong, is_kept=is_kept, is_accepted=is_accepted)
     state.halt_symbol(row.symbol, f"{row.order_id}: {wrong}")
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted
 from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine.orders import doubts
 from tests.engine.stage import ACCOUNT, DAY, Stage, report_of, result_of
 from tests.rows import every_row
 
@@ -351,3 +353,68 @@ def test_such_a_row_of_an_open_order_halts_nothing() -> None:
     stage.after(1).book(report_of(intent, quantity=200, executed=90))
 
     assert _alerts(stage) == ["ROW_AMBIGUOUS"]
+
+
+def _changed_after_its_end(*, lives: bool):
+    """An order that has ended here, and a row of it that shows another quantity and more traded."""
+    stage = Stage()
+    intent = stage.working(1_000)
+    ended = report_of(intent, cancelled=1_000, remaining=0, state=S.CANCELLED, status="CANCELLED")
+    stage.after(1).book(ended)
+    order_id = "ORD2" if lives else "ORD1"
+
+    def rows(executed: int):
+        end: dict[str, Any] = {"remaining": 0, "state": S.CANCELLED, "status": "CANCELLED"}
+        end |= {"quantity": 700, "executed": executed, "cancelled": 700 - executed}
+        changed = report_of(intent, order_id, root_order_id="ORD1", **end)
+        return [ended, changed] if lives else [changed]
+
+    return stage, intent, rows
+
+
+@pytest.mark.parametrize("lives", [False, True])
+@pytest.mark.parametrize("symbol", ["HPG", None])
+def test_a_resume_takes_the_quantity_of_an_ended_order_and_it_halts_nothing_again(
+    lives, symbol
+) -> None:
+    stage, _, rows = _changed_after_its_end(lives=lives)
+    for _ in range(2):
+        stage.after(15).book(*rows(200))
+    halted = dict(stage.engine.status().halted_symbols)
+    told = stage.all(Note)
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "changed by me", "me", symbol=symbol))
+    for _ in range(3):
+        stage.after(15).book(*rows(200))
+
+    assert halted == {"HPG": "ORD1: it is an order of 700, ours is of 1,000"}
+    assert any("takes a quantity of 700 for its own" in note.text for note in told)
+    assert stage.engine.status().halted_symbols == {}
+    assert [fill.quantity for fill in stage.all(Fill)] == [200]
+    assert stage.entries_of_order().state is S.CANCELLED
+
+
+def test_what_a_resume_has_taken_for_an_ended_orders_own_halts_nothing_after_a_restart() -> None:
+    first, intent, rows = _changed_after_its_end(lives=False)
+    first.after(15).book(*rows(200))
+    first.handle(OperatorActed(first.now, Action.RESUME, "changed by me", "me", symbol="HPG"))
+    first.after(15).book(*rows(200))
+
+    stored = StoredIntent(intent, SendState.ACKED, "ORD1", None)
+    recovery = Recovery(DAY, 2, intents=(stored,), orders=(first.entries_of_order(),))
+    stage = Stage(recovery=recovery)
+    stage.after(60).book(*rows(200))
+
+    assert stage.engine.status().halted_symbols == {}
+    assert stage.all(Fill) == []
+
+
+def test_an_ended_orders_row_is_in_question_until_it_is_resumed() -> None:
+    stage, _, rows = _changed_after_its_end(lives=False)
+    stage.after(15).book(*rows(200))
+    assert doubts.is_in_question(stage.engine._state, "HPG")
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "changed by me", "me", symbol="HPG"))
+
+    assert not doubts.is_in_question(stage.engine._state, "HPG")
+    assert stage.new(ReadOrder) == [ReadOrder("ORD1", "its quantity is right")]
