@@ -308,6 +308,8 @@ class Chains:
         self._first.update(dict.fromkeys(ids, first))
         if later is not None:
             chain.rows.update(later.rows)
+            chain.gone |= later.gone
+            chain.matched = max(chain.matched, later.matched)
 
     def keep(self, report: OrderReport) -> None:
         """Store the row of an id of a chain, unless a newer one is stored, or it is an old one."""

@@ -361,9 +361,9 @@ def claim_as(state: State, own: TrackedOrder, report: OrderReport) -> OrderRepor
         orders.record_row(
             state, replace(other.row, at=state.now, state=to, note=note), other.row.state, "engine"
         )
-    # A row that shows nothing new is not journalled with its order, but a restart needs its id.
     seen = OrderResultSeen(state.now, "book", report.order_id, own.row.intent_id, None, report.raw)
     state.record(seen)
+    unknown.journal_later(state, report.order_id, own.row.intent_id)
     return report
 
 

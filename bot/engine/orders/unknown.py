@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
+from bot.domain.entry import OrderResultSeen
 from bot.domain.message import BurnNonce, NonceBurnt, ReadTodaysOrders
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.outcome import Resolution
@@ -204,7 +205,19 @@ def end_as_said(state: State, tracked: TrackedIntent, row: OrderReport | None, s
         move_intent(state, tracked, _S.AMBIGUOUS, f"{where} although the nonce was unused")
         distrust_nonces(state, tracked, where)
     row = orders.claim(state, row)  # nobody owned it so far
+    journal_later(state, row.order_id, tracked.name)
     take_over(state, tracked, row, f"{row.order_id}, {said}")
+
+
+def journal_later(state: State, order_id: str, intent_id: str | None) -> None:
+    """Journal the ids that follow one of an order's, oldest first. A row that shows nothing new is
+    not journalled with its order, but a restart needs its id.
+    """
+    ids = state.chains.ids(state.chains.first(order_id))
+    rows = state.chains.rows(ids[0], {})
+    for each in ids[ids.index(order_id) + 1 :]:
+        raw = rows[each].raw if each in rows else ""
+        state.record(OrderResultSeen(state.now, "book", each, intent_id, None, raw))
 
 
 def not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:

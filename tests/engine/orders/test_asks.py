@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,13 @@ from bot.domain.message import (
     CancelOrder,
     NonceBurnt,
     PlaceOrder,
+    ReadOrder,
     TradingDayStarted,
 )
 from bot.domain.operations import Action, CancelAsked, OperatorActed, VerdictAsked
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Resolution, Unknown
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.recovery import Recovery, StoredChanges, StoredIntent
 from bot.engine.orders import order_words
 from tests.engine.orders.test_held import Pair
 from tests.engine.stage import (
@@ -504,6 +506,87 @@ def test_what_an_id_has_matched_counts_once_though_its_order_was_named_while_it_
 
     assert sum(fill.quantity for fill in stage.all(Fill)) == 50
     assert "ROW_AMBIGUOUS" not in {each.code for each in stage.engine.status().standing}
+
+
+def _changed_before_it_was_named(is_accepted):
+    """An order of two ids, of which a person names the later: 40 and 10 of its 100 have traded."""
+    first = "ORD7" if is_accepted else "ORD1"
+    stage = Stage()
+    intent = stage.buy() if is_accepted else _lost(stage)
+    if is_accepted:
+        stage.send(intent)
+        stage.after(1).answer(intent, Accepted(result_of(intent, "ORD99")))
+    row, other = report_of(intent, first, executed=40), report_of(intent, "ORD5")
+    beside = () if is_accepted else (other,)
+    stage.after(2).book(row, *beside)
+
+    def rows(executed):
+        changed: dict[str, Any] = {"root_order_id": first, "quantity": 60, "executed": executed}
+        new = report_of(intent, "ORD8", remaining=60 - executed, **changed)
+        return _cancelled(report_of(intent, first), 40), new, *beside
+
+    for _ in range(2):
+        stage.after(15).book(*rows(10))
+    assert _say(stage, "ORD8") is None
+    stage.after(25).book(*rows(10))
+    return stage, intent, rows
+
+
+@pytest.mark.parametrize(
+    ("is_accepted", "ids"), [(False, ("ORD1", "ORD8")), (True, ("ORD99", "ORD7", "ORD8"))]
+)
+def test_after_a_restart_the_fills_under_each_id_of_a_named_order_are_counted_once(
+    is_accepted, ids
+):
+    first, intent, rows = _changed_before_it_was_named(is_accepted)
+    shown = [one for one in first.entries if isinstance(one, OrderResultSeen | Fill)]
+    named = [one for one in shown if isinstance(one, Fill) or one.intent_id == "L-0001"]
+    since = next(n for n, one in enumerate(named) if one.order_id == "ORD8")
+    before = [one for one in named[:since] if isinstance(one, Fill)]
+    matched = sum(one.quantity for one in before), sum(one.amount for one in before)
+    later = dict.fromkeys(one.order_id for one in named if one.order_id != ids[0])
+
+    state = SendState.ACKED if is_accepted else SendState.MATCHED
+    known = ids[:1] if is_accepted else (ids[0], "ORD5")
+    recovery = Recovery(
+        DAY,
+        next_intent_number=2,
+        intents=(StoredIntent(intent, state, ids[0], attempt_of(intent, START)),),
+        orders=(*(first.entries_of_order(each) for each in known),),
+        later_ids={ids[0]: tuple(later)},
+        changes={ids[0]: StoredChanges(matched=matched)},
+    )
+    stage = Stage(recovery=recovery)
+    stage.now = first.now
+    for executed in (10, 30, 60):
+        stage.after(20).book(*rows(executed))
+
+    assert (*recovery.later_ids[ids[0]],) == ids[1:]
+    assert [fill.quantity for fill in first.all(Fill)] == [50]
+    assert [fill.quantity for fill in stage.all(Fill)] == [20, 30]
+    assert stage.engine.status().halted_symbols == {}
+
+
+def test_what_a_forgotten_id_had_matched_counts_with_an_order_that_is_named_by_its_newest():
+    stage, intent = _under_another_id(executed=40)
+
+    def book(executed):
+        new: dict[str, Any] = {"quantity": 60, "executed": executed, "remaining": 60 - executed}
+        stage.after(15).book(report_of(intent, "ORD8", root_order_id="ORD7", **new))
+
+    book(10)
+    stage.row(None, "ORD7")
+    book(10)
+    assert _say(stage, "ORD8") is None
+    book(30)
+    read = {each.order_id for each in stage.new(ReadOrder)}
+    for executed in (30, 60):
+        book(executed)
+
+    assert "ORD99" in read
+    assert "ORD7" not in read, "it is known to be gone"
+    assert [fill.quantity for fill in stage.all(Fill)] == [50, 20, 30]
+    assert stage.engine.status().open_orders == ()
 
 
 def _in_question(now_is):
