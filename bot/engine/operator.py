@@ -63,6 +63,7 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
     is_accepted = doubts.accept_in(state, symbol)
     is_halted = symbol in state.halted_symbols
     if is_halted:
+        cancel_requests.accept_owner(state, only=symbol)
         state.resume_symbols(event.reason, event.by, only=symbol)
     if not (is_released or is_halted or is_accepted):
         why = "it is not halted, its data is believed and no order of it is in question"
@@ -114,6 +115,7 @@ def _resume(state: State, event: OperatorActed) -> None:
     gate.lift(state, RunState.PAUSED, event.reason, event.by)
     gate.lift(state, RunState.HALTED, event.reason, event.by)
     state.faults.clear()
+    cancel_requests.accept_owner(state)
     state.resume_symbols(event.reason, event.by)
     gate.resume_scopes(state, event.reason, event.by)
     if event.reason.strip():

@@ -216,6 +216,20 @@ def doubt_owner(state: State, tracked: TrackedIntent) -> None:
         state.record(order.row)
 
 
+def accept_owner(state: State, *, only: str | None = None) -> None:
+    """A person has looked and resumed every symbol, or one: what was taken for ours there is ours,
+    whatever halts the symbol later. Its row says so to a restart.
+    """
+    for tracked in state.intents.values():
+        if not tracked.may_be_anothers or only not in {None, tracked.intent.symbol}:
+            continue
+        tracked.may_be_anothers = False
+        order = state.orders.get(tracked.order_id or "")
+        if order is not None and order.is_open and order.row.note == MAY_BE_ANOTHERS:
+            order.row = replace(order.row, at=state.now, note="")
+            state.record(order.row)
+
+
 def _is_halted(state: State) -> bool:
     return RunState.HALTED in state.gate.causes
 

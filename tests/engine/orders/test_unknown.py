@@ -954,6 +954,40 @@ def test_its_time_cancels_it_once_a_person_has_resumed_its_symbol():
     assert _cancels_in_time(stage, intent, 60)[:1] == ["ORD7"]
 
 
+@pytest.mark.parametrize("symbol", ["HPG", None])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_a_person_has_resumed_is_in_doubt_no_more_whatever_halts_its_symbol_later(
+    symbol, is_restarted
+):
+    stage, intent = _found_and_doubted()
+    doubted = stage.entries_of_order("ORD7").note
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol=symbol))
+    row = stage.entries_of_order("ORD7")
+    if is_restarted:
+        stored = StoredIntent(intent, SendState.MATCHED, "ORD7", attempt_of(intent, START))
+        halted = {"HPG": "ORD9 looks like L-0099, which was REFUSED"}
+        found = Recovery(DAY, 2, 1, intents=(stored,), orders=(row,), halted_symbols=halted)
+        stage = Stage(recovery=found)
+    else:
+        stage.engine._state.halt_symbol("HPG", "ORD9 looks like L-0099, which was REFUSED")
+
+    stage.request(lambda s: s.cancel(why="changed my mind"))
+
+    assert (doubted, row.note, row.state) == ("may be somebody else's", "", OrderState.ACCEPTED)
+    assert stage.decided()[0] == "PASSED"
+    assert "ORD7" in stage.engine._state.cancels
+
+
+def test_a_resume_of_another_symbol_says_nothing_about_whose_an_order_is():
+    stage, _ = _found_and_doubted()
+    stage.engine._state.halt_symbol("SSI", "ORD9 looks like L-0099, which was REFUSED")
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is fine", "me", symbol="SSI"))
+    stage.request(lambda s: s.cancel(why="changed my mind"))
+
+    assert stage.decided() == ("SKIPPED", "IN_DOUBT")
+
+
 def test_nor_is_it_after_a_restart_while_its_symbol_is_halted():
     first, intent = _found_and_doubted()
     row, halted = first.entries_of_order("ORD7"), dict(first.engine.status().halted_symbols)
