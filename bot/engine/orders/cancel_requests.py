@@ -207,11 +207,12 @@ def is_in_doubt(state: State, order: TrackedOrder) -> bool:
 
 def doubt_owner(state: State, tracked: TrackedIntent) -> None:
     """An order that was taken for ours by its looks may be somebody else's. Its row says so to a
-    restart: a symbol's halt has one reason, and may have another.
+    restart while it is open, as a symbol's halt has one reason, and may have another; of one that
+    has ended the row keeps why.
     """
     tracked.may_be_anothers = True
     order = state.orders.get(tracked.order_id or "")
-    if order is not None and order.row.note != MAY_BE_ANOTHERS:
+    if order is not None and order.is_open and order.row.note != MAY_BE_ANOTHERS:
         order.row = replace(order.row, at=state.now, note=MAY_BE_ANOTHERS)
         state.record(order.row)
 

@@ -988,6 +988,21 @@ def test_a_resume_of_another_symbol_says_nothing_about_whose_an_order_is():
     assert stage.decided() == ("SKIPPED", "IN_DOUBT")
 
 
+def test_an_order_that_has_ended_keeps_why_though_it_may_be_somebody_elses():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, "ORD7"))
+    stage.handle(CancelAsked(stage.now, "ORD7", "me", "by hand"))
+    row = report_of(intent, "ORD7", executed=40, cancelled=60, state=OrderState.CANCELLED)
+    stage.after(15).book(replace(row, status="CANCELLED"))
+    before = stage.entries_of_order("ORD7")
+
+    _burn(stage, intent, Resolution.FRESH)
+
+    assert before.note == "by hand: 40 filled, 60 cancelled"
+    assert stage.entries_of_order("ORD7") is before
+    assert _told(stage) == ["NONCE_BROKEN", "SYMBOL_HALTED"]
+
+
 def test_nor_is_it_after_a_restart_while_its_symbol_is_halted():
     first, intent = _found_and_doubted()
     row, halted = first.entries_of_order("ORD7"), dict(first.engine.status().halted_symbols)
