@@ -43,7 +43,7 @@ SEND_WORDS: Final[Mapping[SendState, str]] = {
 """What an order is that has no row of its own."""
 
 
-NOT_READ: Final = "day order book that was asked for since then has been read yet"
+NOT_READ: Final = "day order book that could show it has been read yet"
 
 
 def send_words(state: State, tracked: TrackedIntent) -> str:
@@ -54,12 +54,12 @@ def send_words(state: State, tracked: TrackedIntent) -> str:
     again = next((one for one in state.intents.values() if one.intent.follows == name), None)
     if again is not None:
         return f"over: it was requested again as {again.intent.intent_id}"
-    if tracked.state is SendState.REACHED and not tracked.absent_reads:
-        return f"{SEND_WORDS[tracked.state]}, and no {NOT_READ}: it is being read"
-    if tracked.state is not SendState.FRESH or tracked.sent_at is None:
+    if tracked.state not in {SendState.FRESH, SendState.REACHED} or tracked.sent_at is None:
         return SEND_WORDS[tracked.state]
+    is_read = tracked.state is SendState.FRESH or tracked.absent_reads
+    words = SEND_WORDS[tracked.state] + ("" if is_read else f", and no {NOT_READ}")
     over = time_words(tracked.sent_at + state.settings.horizon)
-    return f"{SEND_WORDS[tracked.state]}; a person may say what became of it after {over}"
+    return f"{words}; a person may say what became of it after {over}"
 
 
 def intent_words(intent: Intent) -> str:
@@ -93,8 +93,12 @@ def intent_facts(tracked: TrackedIntent, rows: Sequence[str] = ()) -> Mapping[st
     }
 
 
-def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
-    """Say what is unknown, what the bot does about it, and what a person can do."""
+def question_text(
+    tracked: TrackedIntent, rows: Sequence[str], not_before: datetime | None = None
+) -> str:
+    """Say what is unknown, what the bot does about it, and what a person can do; not before when,
+    if the bot may find it out until then.
+    """
     intent, sent_at = tracked.intent, tracked.sent_at
     name = f"{intent_words(intent)}, sent at {time_words(sent_at)},"
     if tracked.state is SendState.UNKNOWN:
@@ -112,11 +116,13 @@ def question_text(tracked: TrackedIntent, rows: Sequence[str]) -> str:
         )
     if tracked.state is SendState.REACHED:
         shown = "row of the day order book shows it" if tracked.absent_reads else NOT_READ
+        over = time_words(not_before)
+        when = f". Either is taken after {over}, or once one lacks it" if not_before else ""
         return (
             f"{name} may be at the broker, and no {shown}"
             f" ({tracked.burn or 'its nonce was used'}). The day order book is read until the day "
             "ends; the order's size stays reserved and the same order is not sent. Look in the "
-            f"broker's app; if it is there: {if_there(intent)}; {if_absent(intent)}"
+            f"broker's app; if it is there: {if_there(intent)}; {if_absent(intent)}{when}"
         )
     named = ", ".join(rows) or "no row any more"
     why = f" ({tracked.doubt})" if tracked.doubt else ""

@@ -172,7 +172,13 @@ def _standing(state: State, tracked: TrackedIntent) -> Standing:
     facts = intent_facts(tracked, rows)
     if is_overdue(state, tracked, OVERDUE_AFTER):
         return Standing("ABSENCE_UNPROVED", overdue_text(tracked), facts)
-    return Standing(_QUESTION_CODES[tracked.state], question_text(tracked, rows), facts)
+    over = None
+    if tracked.state is _S.REACHED and tracked.sent_at is not None:
+        is_taken = is_for_a_person(state, tracked)
+        over = None if is_taken else tracked.sent_at + state.settings.horizon
+        until = None if over is None else over.isoformat()
+        facts = {**facts, "is_taken": is_taken, "until": until}
+    return Standing(_QUESTION_CODES[tracked.state], question_text(tracked, rows, over), facts)
 
 
 def tell(state: State, tracked: TrackedIntent) -> None:

@@ -146,8 +146,9 @@ def test_that_a_place_with_a_used_nonce_is_absent_is_said_once_a_list_could_have
     stage.pass_time(seconds - 1)
     check = _say(stage)
 
-    read = "no day order book that was asked for since then has been read yet"
-    said = f"L-0001 is possibly at the broker, and {read}: it is being read"
+    read = "no day order book that could show it has been read yet"
+    over = "a person may say what became of it after 09:32:10"
+    said = f"L-0001 is possibly at the broker, and {read}; {over}"
     assert (check and check.text) == (None if is_taken else said)
     assert (_state(stage) is SendState.NOT_PLACED) is is_taken
 

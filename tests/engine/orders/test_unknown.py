@@ -28,7 +28,13 @@ from bot.domain.message import (
     TodaysOrdersRead,
     TradingDayStarted,
 )
-from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
+from bot.domain.operations import (
+    Action,
+    CancelAsked,
+    EarlierOrdersRead,
+    OperatorActed,
+    VerdictAsked,
+)
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side, UnreadRow
 from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
@@ -830,7 +836,35 @@ def test_an_order_that_was_told_as_unknown_is_told_again_once_it_may_be_at_the_b
 
     assert _told(stage) == ["UNKNOWN_OPEN", "ORDER_REACHED"]
     [text] = stage.engine.status().alerts
-    assert "no day order book that was asked for since then has been read yet" in text
+    assert "no day order book that could show it has been read yet" in text
+
+
+@pytest.mark.parametrize("row_is", ["not readable", "of yesterday"])
+def test_an_order_that_no_list_could_show_is_told_with_when_a_person_may_say_what_it_is(row_is):
+    stage, intent = _unknown()
+    old = report_of(intent, "ORD9", trading_date=DAY - timedelta(days=1))
+    unread = UnreadRow("ORD9", "HPG", "no quantity", "{}")
+    of = {"set_aside": [unread]} if row_is == "not readable" else {}
+    _burn(stage, intent, Resolution.REACHED)
+
+    def told_at(seconds):
+        stage.now = START
+        stage.after(seconds).book(*(() if of else (old,)), **of)
+        ask = VerdictAsked(stage.now, intent.intent_id, None, "me", "it is not there")
+        [told] = [each for each in stage.engine.status().standing if each.code == "ORDER_REACHED"]
+        assert told.facts["is_taken"] is (stage.engine.objection(ask) is None)
+        return told.text, told.facts["until"], stage.engine.objection(ask)
+
+    text, until, refused = told_at(100)
+    later, never, taken = told_at(131)
+
+    assert "at the broker, and no day order book that could show it has been read yet" in text
+    assert text.endswith("Either is taken after 09:32:10, or once one lacks it")
+    assert until == (START + timedelta(seconds=130)).isoformat()
+    assert refused is not None
+    assert refused.text.endswith("a person may say what became of it after 09:32:10")
+    assert later.endswith('--not-placed --reason "…"')
+    assert (never, taken) == (None, None)
 
 
 def test_what_is_ambiguous_is_told_of_with_its_rows_and_again_with_each_new_one():
