@@ -136,7 +136,8 @@ def begin_day(state: State, ended: date) -> None:
         is_of_day = traded is not None and local_date(traded.at) == ended
         if belief.price is not None and is_of_day and ended > belief.close_day:
             belief.close, belief.close_day, belief.is_close_read = belief.price, ended, False
-        belief.frame, belief.reference, belief.has_traded = None, None, False
+        belief.frame, belief.reference, belief.references_shown = None, None, ()
+        belief.has_traded, belief.volumes_shown = False, 0
         belief.excused.clear()
         ex_dates.end_day(state, belief, ended)
         for source in belief.sources:
@@ -163,13 +164,30 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
     if not _accepts(state, belief, source, phase, at, quote.updated_at):
         return False
     is_of_today = quote.updated_at is not None and local_date(quote.updated_at) == local_date(at)
-    if quote.volume and is_of_today and phase.phase in TRADING:
-        belief.has_traded, belief.reference = True, quote.reference or belief.reference
+    if quote.volume is not None and is_of_today and phase.phase in TRADING:
+        _settle(belief, quote.volume, quote.reference)
     belief.price, frame, reference = quote.last, belief.frame, quote.reference
     if reference and (frame is None or frame.reference != reference) and phase.phase in TRADING:
         # Before the opening the reference may still be yesterday's.
         belief.frame = frame_around(state.rules, belief, instrument, reference, at)
     return True
+
+
+def _settle(belief: Belief, volume: int, reference: int | None) -> None:
+    """Count a trusted quote of today's trading. As many in a row as make held data trusted settle
+    that the symbol has traded, and the day's reference: one wrong quote settles neither.
+    """
+    if not volume:
+        belief.volumes_shown, belief.references_shown = 0, ()
+        return
+    belief.volumes_shown += 1
+    belief.has_traded = belief.has_traded or belief.volumes_shown >= GOOD_ANSWERS
+    if reference is None:
+        return
+    shown = belief.references_shown = (*belief.references_shown, reference)[-GOOD_ANSWERS:]
+    is_one = len(shown) == GOOD_ANSWERS and set(shown) == {reference}
+    if is_one or belief.reference is not None:  # beside a settled one only our close is trusted
+        belief.reference = reference
 
 
 def takes_depth(state: State, event: DepthReceived) -> bool:
@@ -313,6 +331,7 @@ def resume(state: State, symbol: str, reason: str) -> bool:
             belief.close = belief.price = level
             belief.close_day, belief.frame, belief.reference = state.trading_date, None, None
             belief.is_close_read = False
+            belief.references_shown = (level,) * (GOOD_ANSWERS - 1)  # the next one settles it
         elif kind == EXCHANGE:
             said = Exchange(str(source.held.finding.numbers["exchange"]))
             state.instruments[symbol] = replace(state.instruments[symbol], exchange=said)

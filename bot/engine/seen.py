@@ -117,10 +117,12 @@ class Belief:
 
     `price` is the last trusted one, initially the close. `is_close_read`: journal or history gave
     the close, not our last quote or a person, and no file gives another reference. `is_asked`: the
-    shell has looked for a close; without one nothing confirms a price then. `has_traded`: a trusted
-    quote has shown a volume of today, with this `reference`. `excused` are kinds of findings that a
-    person has accepted for today, `resumes` how often. `has_supposed_kind`: no table says whether
-    it is a share or an ETF. `noted`: the last close that was journalled.
+    shell has looked for a close; without one nothing confirms a price then. `has_traded`: enough
+    trusted quotes in a row have shown a volume of today, and `reference`: with this one; of the
+    last in a row `volumes_shown` is the number, `references_shown` the references. `excused` are
+    kinds of findings that a person has accepted for today, `resumes` how often.
+    `has_supposed_kind`: no table says whether it is a share or an ETF. `noted`: the last close that
+    was journalled.
     """
 
     symbol: str
@@ -131,6 +133,8 @@ class Belief:
     price: int | None = None
     has_traded: bool = False
     reference: int | None = None
+    volumes_shown: int = 0
+    references_shown: tuple[int, ...] = ()
     ex_dates: frozenset[date] = frozenset()
     are_ex_dates_unread: bool = False
     frame: Frame | None = None

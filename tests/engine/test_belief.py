@@ -24,6 +24,7 @@ from bot.domain.order import Side
 from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.domain.status import SymbolStatus, TradingMethod
+from bot.engine.belief import GOOD_ANSWERS
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, HPG, RULEBOOK, START, Stage
 
@@ -166,7 +167,7 @@ def unread(close: LastClose) -> Stage:
     """The same, of a bot that holds some of it."""
     stage = staged(close=close)
     belief = stage.engine._state.beliefs["HPG"]
-    belief.frame = belief.reference = None
+    belief.frame, belief.volumes_shown, belief.references_shown = None, 0, ()
     return stage
 
 
@@ -174,6 +175,12 @@ def show(stage: Stage, quote: Quote = QUOTE) -> None:
     """Have a quote received now; its own time moves along with ours."""
     moved = quote.updated_at and quote.updated_at + (stage.now - START)
     stage.handle(QuoteReceived(stage.now, replace(quote, updated_at=moved)))
+
+
+def settled(stage: Stage, quote: Quote = QUOTE) -> None:
+    """Have the same quote received until its volume and reference are settled for the day."""
+    for _ in range(GOOD_ANSWERS):
+        show(stage.after(1), quote)
 
 
 def show_depth(stage: Stage, depth: Depth = DEPTH) -> None:
@@ -197,7 +204,7 @@ def alerts(stage: Stage) -> list[Note]:
 def test_no_order_on_an_insane_quote(name):
     kind, spoilt = INSANE_QUOTES[name]
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
 
     show(stage.after(1), spoilt(QUOTE))
 
@@ -263,7 +270,7 @@ def test_a_day_that_has_not_traded_and_one_within_its_band_are_believed(prices):
 )
 def test_a_volume_that_may_be_honest_is_not_held(phase, volume, own_time):
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
     stage.phase(phase)
 
     show(stage.after(1), replace(QUOTE, volume=volume, updated_at=own_time))
@@ -273,7 +280,7 @@ def test_a_volume_that_may_be_honest_is_not_held(phase, volume, own_time):
 
 def test_a_day_begins_without_a_trade():
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
     day = DAY + timedelta(days=1)
     stage.now = START + timedelta(days=1)
     stage.handle(TradingDayStarted(stage.now, day))
@@ -314,7 +321,7 @@ def _with_reference(reference: int, **changes: Any) -> Quote:
 
 def test_a_reference_that_changes_during_the_day_is_not_believed():
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
 
     show(stage.after(1), _with_reference(26_600))
 
@@ -328,9 +335,59 @@ def test_a_reference_that_changes_during_the_day_is_not_believed():
     assert ask(stage) == (Verdict.PASSED, "OK")
 
 
+@pytest.mark.parametrize(
+    "close",
+    [replace(CLOSE, ex_dates=frozenset({DAY})), OLDER],
+    ids=["an ex-date", "an older close"],
+)
+@pytest.mark.parametrize("wrong", [1, GOOD_ANSWERS - 1])
+def test_a_wrong_reference_at_the_days_first_trade_holds_no_good_one(close, wrong):
+    stage = unread(close)
+    for _ in range(wrong):
+        show(stage.after(1), _with_reference(26_600))
+
+    settled(stage)
+
+    assert alerts(stage) == []
+    assert ask(stage, Side.SELL) == (Verdict.PASSED, "OK")
+    show(stage.after(1), _with_reference(26_600))
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["REFERENCE"]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        [(26_600, 1_000), (26_600, 1_000), (27_000, 1_000), (26_600, 1_000), (26_600, 1_000)],
+        [(26_600, 1_000), (26_600, 1_000), (27_000, 0), (26_600, 1_000), (26_600, 1_000)],
+        [(26_600, 1_000), (26_600, 1_000), (26_600, None)],
+    ],
+    ids=["another between", "no trade between", "a volume not said"],
+)
+def test_references_that_are_not_shown_in_a_row_settle_none(shown):
+    stage = unread(OLDER)
+
+    for reference, volume in shown:
+        show(stage.after(1), _with_reference(reference, volume=volume))
+
+    settled(stage)
+    assert alerts(stage) == []
+
+
+def test_a_false_volume_before_the_first_trade_holds_no_volume_of_0():
+    stage = unread(CLOSE)
+    for _ in range(GOOD_ANSWERS - 1):
+        show(stage.after(1))
+
+    for volume in (0, None, 1_000, 0, 1_000, None, 1_000, 0):
+        show(stage.after(1), replace(QUOTE, volume=volume))
+
+    assert alerts(stage) == []
+    assert ask(stage, Side.SELL) == (Verdict.PASSED, "OK")
+
+
 def test_who_resumes_a_symbol_says_that_its_new_reference_is_right():
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
     changed = replace(QUOTE, reference=26_600, ceiling=28_450, floor=24_750)
     show(stage.after(1), changed)
     stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "ann", symbol="HPG"))
@@ -353,7 +410,7 @@ def test_who_resumes_a_symbol_says_that_its_new_reference_is_right():
 )
 def test_another_reference_that_may_be_honest_is_not_held(reference, phase, own_time):
     stage = unshown()
-    show(stage.after(1), _with_reference(26_600))
+    settled(stage, _with_reference(26_600))
     stage.phase(phase)
 
     show(stage.after(1), _with_reference(reference, updated_at=own_time))
@@ -365,16 +422,26 @@ def test_another_reference_that_may_be_honest_is_not_held(reference, phase, own_
 def test_before_the_first_trade_of_today_a_reference_may_be_of_yesterday(changes):
     stage = unshown()
     stage.phase(Phase.OPEN)
-    show(stage.after(1), _with_reference(26_600, **changes))
+    settled(stage, _with_reference(26_600, **changes))
 
     show(stage.after(1), _with_reference(26_700))
 
     assert stage.engine._state.beliefs["HPG"].quotes.held is None
 
 
+def test_our_close_ends_a_false_reference_at_once():
+    stage = unread(CLOSE)
+    settled(stage, _with_reference(26_600))
+    show(stage.after(1))
+
+    show(stage.after(1), _with_reference(26_600))
+
+    assert [note.numbers["believed"] for note in alerts(stage)] == [27_000]
+
+
 def test_a_close_that_is_no_reference_by_the_rules_ends_none():
     stage = unshown(OLDER)
-    show(stage.after(1), _with_reference(26_600))
+    settled(stage, _with_reference(26_600))
 
     show(stage.after(1), _with_reference(27_000))
 
@@ -383,7 +450,7 @@ def test_a_close_that_is_no_reference_by_the_rules_ends_none():
 
 def test_a_quote_without_a_reference_forgets_none():
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
     show(stage.after(1), replace(QUOTE, reference=None))
 
     show(stage.after(1), _with_reference(26_600))
@@ -393,19 +460,21 @@ def test_a_quote_without_a_reference_forgets_none():
 
 def test_a_new_day_has_a_reference_of_its_own():
     stage = staged()
-    show(stage.after(1))
+    settled(stage)
     stage.now = START + timedelta(days=1)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
 
+    show(stage.after(1))
     show(stage.after(1), _with_reference(26_600))
+    show(stage.after(1), _with_reference(27_000, volume=0))
 
-    assert stage.engine._state.beliefs["HPG"].quotes.held is None
+    assert alerts(stage) == []
 
 
 def test_a_volume_of_yesterday_is_no_trade_of_today():
     stage = unshown()
     stage.phase(Phase.OPEN)
-    show(stage.after(1), replace(QUOTE, updated_at=None))
+    settled(stage, replace(QUOTE, updated_at=None))
 
     show(stage.after(1), replace(QUOTE, volume=0, updated_at=None))
 
