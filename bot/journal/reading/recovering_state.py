@@ -233,12 +233,21 @@ def _corrected(connection: sa.Connection, stored: sa.RowMapping) -> AccountSnaps
     """Return figures with what was certainly other at the broker than here since: by a break, or by
     what a right has explained. Those after it were not agreed on while other money was held back,
     or an order worked.
+
+    Shares of a note without `total` count once however often its figures are told: each restart of
+    the earlier program that wrote it found them again, a break under another name.
     """
-    notes, told = tables.notes, dict[str, Note]()
+    notes, told = tables.notes, dict[object, Note]()
     since = (notes.c.seq > stored["seq"]) & (notes.c.at > stored["at"])
     for note in _notes(connection, since, notes.c.kind.in_(("ALERT", RECONCILE_NOTE))):
-        if note.numbers.get("alert") == "BREAK":
-            told[str(note.numbers["break"])] = note
+        numbers = note.numbers
+        is_break = numbers.get("alert") == "BREAK"
+        if note.symbol is not None and "total" not in numbers:
+            before, now = ("ours", "theirs") if is_break else ("expected", "found")
+            if (is_break or note.kind == RECONCILE_NOTE) and any(_correction(note)):
+                told[note.symbol, numbers.get(before), numbers.get(now)] = note
+        elif is_break:
+            told[str(numbers["break"])] = note
         elif note.kind == RECONCILE_NOTE:
             told[f"{note.at} {note.symbol} {note.text}"] = note
     found = snapshot_of(stored)

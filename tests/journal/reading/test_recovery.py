@@ -756,6 +756,67 @@ async def test_shares_that_were_explained_since_count_with_the_numbers(
     assert (await journal.recover(DAY)).bases == (replace(base, holdings=holdings),)
 
 
+def _earlier(second: int, before: int, now: int, *, what: str = "in all", name: str = "") -> Note:
+    """A break, or without a name what explained a difference, as an earlier program noted it."""
+    text = f"HPG {what}: …"
+    if name:
+        facts: Numbers = {"alert": "BREAK", "break": name, "ours": before, "theirs": now}
+        return Note(after(second), "ALERT", f"{name} {text}", facts, "HPG")
+    facts = {"expected": before, "found": now, "difference": now - before}
+    return Note(after(second), RECONCILE_NOTE, text, facts, "HPG")
+
+
+@pytest.mark.parametrize(
+    ("notes", "total"),
+    [
+        ([_earlier(30, 0, 300, name="B-1"), _earlier(40, 0, 300, name="B-2")], 1_300),
+        ([_earlier(30, 0, 300), _earlier(40, 0, 300)], 1_300),
+        ([_earlier(30, 0, 300, name="B-1"), _earlier(40, 0, 300)], 1_300),
+        ([_earlier(30, 0, 300, name="B-1"), _earlier(40, 300, 500, name="B-2")], 1_500),
+        ([_earlier(30, 0, 300, name="B-1"), _earlier(40, 0, 500, name="B-2")], 1_800),
+        ([_earlier(30, 0, 300, name="B-1"), _earlier(40, 200, 300, name="B-2")], 1_400),
+        ([_earlier(30, 0, 300), _earlier(40, 0, 300, what="sellable")], 1_300),
+        ([_earlier(30, 0, 300), but(_earlier(40, 0, 300), symbol="SSI")], 1_300),
+    ],
+    ids=[
+        "a break",
+        "a right",
+        "both",
+        "two breaks",
+        "from 0",
+        "to 300",
+        "in part",
+        "of two symbols",
+    ],
+)
+async def test_shares_that_an_earlier_program_found_again_after_a_restart_count_once(
+    journal: Journal, notes: list[Note], total: int
+) -> None:
+    base = AccountSnapshot(after(10), "120C900001.1", 5_000, 5_000, {"HPG": HELD})
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+
+    await journal.write([AccountSeen(after(11), base), but(agreed, at=base.at), *notes])
+
+    [found] = (await journal.recover(DAY)).bases
+    assert found.held("HPG").total == total
+    assert found.held("SSI").total == sum(300 for note in notes if note.symbol == "SSI")
+
+
+async def test_breaks_of_equal_figures_that_say_what_they_corrected_all_count(
+    journal: Journal,
+) -> None:
+    base = AccountSnapshot(after(10), "120C900001.1", 5_000, 5_000, {"HPG": HELD})
+    agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{base.account}")
+    told: Numbers = {"total": 300, "sellable": 300, "receiving": 0}
+    found = [_earlier(second, 0, 300, name=f"B-{second}") for second in (30, 40)]
+    notes = [but(each, numbers={**each.numbers, **told}) for each in found]
+
+    await journal.write([AccountSeen(after(11), base), but(agreed, at=base.at), *notes])
+
+    [counting] = (await journal.recover(DAY)).bases
+    assert counting.held("HPG").total == 1_600
+
+
 async def test_a_break_beside_held_money_is_not_found_again_after_a_restart(
     journal: Journal,
 ) -> None:
