@@ -9,7 +9,6 @@ from typing import Final
 from bot.broker.errors import BrokerError, is_unknown
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
-from bot.domain.instrument import Phase
 from bot.domain.operations import (
     Action,
     AmendAsked,
@@ -35,6 +34,7 @@ from bot.runtime.control.status import (
     job_fields,
     order_fields,
     phase_fields,
+    reads_every,
     status_of,
     unread_fields,
     whole_or_none,
@@ -42,7 +42,6 @@ from bot.runtime.control.status import (
 from bot.runtime.parts import Parts
 from bot.runtime.read_health import ACCOUNT, BOOK
 from bot.runtime.second_factor import NONE_MAILED, USED_UP
-from bot.runtime.timetable.feeds import RECONCILE, RECONCILE_MINUTES_CLOSED
 
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
 _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
@@ -200,8 +199,8 @@ class Operations:
     async def reconcile(self, _: Request) -> Reply:
         """Return journal, day order book and account side by side, as last read."""
         found, now = self.parts.engine.reconciliation(), self._now()
-        phases = {*self.parts.engine.status().phases.values()}
-        every = RECONCILE * (1 if phases - {Phase.CLOSED} else RECONCILE_MINUTES_CLOSED)
+        phases = self.parts.engine.status().phases
+        every = reads_every(phases, self.parts.rulebook, now)
         failing = {each.kind: each.reason for each, _ in self.parts.reads.health.dead()}
         reads = {BOOK: found.book_read_at, ACCOUNT: found.account_read_at}
         late = unread_fields(reads, failing, every=every, now=now)

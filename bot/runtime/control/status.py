@@ -14,7 +14,9 @@ from bot.config.settings.load import Loaded
 from bot.config.strategies.source_files import Hashes
 from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.quote import Depth
+from bot.domain.rulebook import Rulebook
 from bot.engine.account_status import Balance, Compared, LimitUse, Reconciliation
 from bot.engine.control_state import Standing
 from bot.engine.status import BotStatus, StrategyStatus
@@ -23,6 +25,7 @@ from bot.protocol.values.border import MarketPhase
 from bot.runtime.control.socket import WHOLE_MAX
 from bot.runtime.inbox import Urgency
 from bot.runtime.parts import Parts
+from bot.runtime.timetable.feeds import RECONCILE, RECONCILE_MINUTES_CLOSED
 from bot.runtime.timetable.schedule import Job
 from bot.runtime.watches import limited, refused
 
@@ -199,6 +202,16 @@ def comparison_fields(
         ],
         "rows": list(found.rows),
     }
+
+
+def reads_every(phases: Mapping[Exchange, Phase], rulebook: Rulebook, now: datetime) -> timedelta:
+    """Return the period by which reads of orders and account may be overdue: that of closed
+    exchanges, too, until those in trading could have passed a few times.
+    """
+    earlier = now - RECONCILE * PERIODS_MAX
+    were_closed = {rulebook.phase_at(each, earlier) for each in phases} <= {Phase.CLOSED}
+    is_seldom = were_closed or set(phases.values()) <= {Phase.CLOSED}
+    return RECONCILE * (RECONCILE_MINUTES_CLOSED if is_seldom else 1)
 
 
 def unread_fields(
