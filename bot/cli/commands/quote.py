@@ -85,10 +85,16 @@ def picture(reply: Fields, before: Fields | None = None) -> list[str]:
         lines.append(f"  {many} of ours elsewhere: bot orders --open")
     if before is not None:
         now, then = reply.inner("quote"), before.inner("quote")
-        traded, moved = (now.whole(name) - then.whole(name) for name in ("volume", "last"))
+        moved = now.whole("last") - then.whole("last")
         move = f"price {moved:+,}" if moved else "price unchanged"
-        news = f"traded {traded:,} since the last look, {move}"
-        lines.append(f"  {news if traded > 0 else 'nothing traded since the last look'}")
+        total, earlier = now.maybe_whole("volume"), then.maybe_whole("volume")
+        if total is None or earlier is None:
+            news = f"nothing known of trades, {move}"
+        elif total > earlier:
+            news = f"traded {total - earlier:,} since the last look, {move}"
+        else:
+            news = "nothing traded since the last look"
+        lines.append(f"  {news}")
     return lines
 
 
@@ -104,8 +110,13 @@ def _figures(reply: Fields) -> Iterator[str]:
     last, reference = found.whole("last"), found.maybe_whole("reference")
     move = f" {(last - reference) * 100 / reference:+.2f}%" if reference else ""
     yield f"{found.text('symbol')} {found.text('exchange')}  {last:,}{move}"
-    yield f"volume {found.whole('volume'):,}"
-    band = {name: found.maybe_whole(name) for name in ("floor", "ceiling")}
-    yield " ".join(f"{n} {f'{price:,}' if price is not None else '-'}" for n, price in band.items())
+    names = ("volume", "floor", "ceiling")
+    volume, *band = (f"{name} {_number(found.maybe_whole(name))}" for name in names)
+    yield volume
+    yield " ".join(band)
     if at := found.instant("updated_at"):
         yield clock_of(at)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

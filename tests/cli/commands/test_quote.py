@@ -6,7 +6,7 @@ from bot.cli.commands.quote import headline, picture
 from bot.cli.target import Fields
 
 
-def reply(*, volume: int = 26_900, last: int = 27_100) -> Fields:
+def reply(*, volume: int | None = 26_900, last: int = 27_100) -> Fields:
     """What a bot answers of a symbol in which it has two orders."""
     quote = {"symbol": "HPG", "exchange": "HOSE", "last": last, "reference": 27_000}
     quote |= {"floor": 25_150, "ceiling": 28_850, "volume": volume}
@@ -53,6 +53,14 @@ def test_without_depth_it_is_one_line() -> None:
 )
 def test_a_second_look_says_what_traded_meanwhile(volume: int, last: int, told: str) -> None:
     assert picture(reply(volume=volume, last=last), reply())[-1] == told
+
+
+def test_a_volume_that_the_broker_did_not_say_is_none_and_no_trade() -> None:
+    assert "  volume -  floor " in headline(reply(volume=None))
+    assert picture(reply(), reply(volume=None))[-1] == "  nothing known of trades, price unchanged"
+    assert picture(reply(volume=None), reply())[-1] == "  nothing known of trades, price unchanged"
+    moved = picture(reply(volume=None, last=27_150), reply())
+    assert moved[-1] == "  nothing known of trades, price +50"
 
 
 def test_a_side_that_nobody_quotes_is_said() -> None:
