@@ -87,14 +87,18 @@ def test_shares_of_a_strategy_that_somebody_sells_are_told_once_and_their_symbol
     assert "HPG" in broker.stage.engine.status().halted_symbols
 
 
+def _end_day(broker):
+    broker.stage.now = datetime.fromisoformat("2026-11-19T15:15+07:00")
+    broker.stage.handle(TradingDayEnded(broker.stage.now, DAY))
+    broker.read()
+
+
 def test_the_days_summary_says_that_they_need_a_person():
     broker = holding(200)
     broker.sell_elsewhere(200)
     broker.read()
 
-    broker.stage.now = datetime.fromisoformat("2026-11-19T15:15+07:00")
-    broker.stage.handle(TradingDayEnded(broker.stage.now, DAY))
-    broker.read()
+    _end_day(broker)
 
     [day] = [each.text for each in broker.stage.all(Note) if each.kind == "DAY"]
     assert "needs you: 200 HPG that strategies count are gone (bot status); HPG is halted" in day
@@ -105,9 +109,7 @@ def test_a_day_with_shares_that_are_gone_does_not_end_as_agreed():
     broker.sell_elsewhere(200)
     broker.read()
 
-    broker.stage.now = datetime.fromisoformat("2026-11-19T15:15+07:00")
-    broker.stage.handle(TradingDayEnded(broker.stage.now, DAY))
-    broker.read()
+    _end_day(broker)
 
     [told] = [n for n in broker.stage.all(Note) if n.numbers.get("alert") == "DAY_UNSETTLED"]
     assert told.numbers["left"] == "200 HPG that strategies count are gone"
