@@ -314,7 +314,7 @@ class QuotaWatch:
         long.
         """
         now, since = self._environment.market.now(), budget.limited_since
-        opens_at = _in_market(self._environment, until)
+        opens_at = _in_market(self._environment, until, now)
         numbers: dict[str, Number] = {
             "until": opens_at.isoformat(),
             "waiting": waiting,
@@ -342,7 +342,8 @@ def limited(environment: Environment, budget: RequestBudget) -> Iterator[Standin
     since, until = budget.limited_since, budget.closed_until
     if since is None or until - since < SHOWN_FROM:
         return
-    since, until = _in_market(environment, since), _in_market(environment, until)
+    now = environment.market.now()
+    since, until = _in_market(environment, since, now), _in_market(environment, until, now)
     since_words, until_words = clock_of(since), clock_of(until)
     text = (
         f"since {since_words} the broker has answered 429: the request quota is used up. Nothing "
@@ -375,9 +376,9 @@ def tell_refused(environment: Environment, breaker: KeyBreaker, post: Post) -> N
         post(Noted(now, Note(now, "ALERT", each.text, facts)))
 
 
-def _in_market(environment: Environment, at: datetime) -> datetime:
-    wait = (at - environment.waiter.now()) * environment.quota_speed
-    return environment.market.now() + wait
+def _in_market(environment: Environment, at: datetime, now: datetime) -> datetime:
+    """Return when an instant of the quota's clock is in market time, which is `now`."""
+    return now + (at - environment.waiter.now()) * environment.quota_speed
 
 
 def tell_accepted(environment: Environment, post: Post) -> None:
