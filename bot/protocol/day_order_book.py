@@ -26,6 +26,7 @@ from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
     FIDELITY,
     ID_MAX,
+    YEARS,
     Code,
     Flag,
     Floored,
@@ -281,9 +282,10 @@ def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
 
 def _day_or_none(text: str) -> date | None:
     try:
-        return date.fromisoformat(text)
+        found = date.fromisoformat(text)
     except ValueError:
         return None
+    return found if found.year in YEARS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ too. Source: broker open API 0.2.0-preview.3, tolerance rule.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, TypeVar
@@ -64,6 +64,8 @@ not store such an order, and would try for ever.
 """
 _UNIX_MS_MAX: Final = 4_102_444_800_000
 """The year 2100: larger "seconds" are milliseconds, or nonsense."""
+YEARS: Final = range(2000, 2101)
+"""Of an order: many a writer puts the year 1, 1970 or 9999 for a date that it does not have."""
 _DAY_CHARACTERS: Final = 10
 _TEXT_OR_NULL: Final = frozenset({str, NoneType})
 _YES: Final = frozenset({True, "Y", "y", "1", "true", "True", "TRUE"})
@@ -300,8 +302,8 @@ UnixMs = Annotated[
 def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
     """Return the instant of a row in UTC, from its date and time or from its stamp.
 
-    Both are Vietnam time without an offset. None if unreadable, or of the year 1 or 9999, as many a
-    writer puts a time that it does not have: a row is useful without its time.
+    Both are Vietnam time without an offset. None if unreadable, or of a year outside `YEARS`: a row
+    is useful without its time.
     """
     try:
         if day is not None and clock:
@@ -310,7 +312,7 @@ def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
             found = _shown(_utc(datetime.fromisoformat(stamp)))
     except ValueError:
         return None
-    return found if MINYEAR < found.year < MAXYEAR else None
+    return found if found.year in YEARS else None
 
 
 # --------------------------------------------------------------------------------------- objects

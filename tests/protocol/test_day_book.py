@@ -216,6 +216,29 @@ def test_a_row_without_a_date_is_of_the_local_day_of_the_request():
     assert row.trading_date == date(2026, 8, 21)
 
 
+@every_row("of_nothing", ["0001-01-01", "1970-01-01", "1999-12-31", "2101-01-01", "9999-12-31"])
+@every_row("form", [ROW_JSON, {**ROW_JSON, "novelty": 1}])
+def test_a_date_of_a_year_without_trading_is_none(of_nothing, form):
+    def dated(**changes: object) -> tuple[date, datetime | None]:
+        [row] = read_book(form | changes).reports
+        return row.trading_date, row.placed_at
+
+    stamp = f"{of_nothing}T12:00:00"
+
+    assert dated(txdate=of_nothing, odtimestamp="2026-08-20T09:20:11", txtime="") == (
+        date(2026, 8, 20),
+        datetime(2026, 8, 20, 2, 20, 11, tzinfo=UTC),
+    )
+    assert dated(txdate=of_nothing, odtimestamp=stamp) == (TODAY, None)
+    assert dated(txdate=None, odtimestamp=stamp, txtime="") == (TODAY, None)
+    assert dated(odtimestamp=stamp, txtime="") == (TODAY, None)
+
+
+@pytest.mark.parametrize("day", [date(2000, 1, 1), date(2100, 12, 31)])
+def test_a_date_of_another_year_is_taken(day):
+    assert read_row(txdate=day.isoformat()).trading_date == day
+
+
 @pytest.mark.parametrize(("code", "side"), [("NB", "BUY"), ("AS", "SELL"), ("CB", "BUY")])
 def test_a_missing_side_is_read_from_its_code(code, side):
     assert read_row(side=None, side_code=code).side == side
