@@ -81,6 +81,9 @@ _SIDE_OF_WORD: Final[Mapping[str, Side]] = {
 }
 """`side`, and the raw `side_code` where `side` is missing: N new, A amend, C cancel."""
 
+_CANCELS: Final = frozenset({"CB", "CS"})
+_NO_SHARES: Final = (None, "", "0", 0)
+
 _CODE_OF_SIDE: Final[Mapping[Side, str]] = {Side.BUY: "NB", Side.SELL: "NS"}
 _LETTER: Final[Mapping[bool | None, str]] = {True: "Y", False: "N", None: ""}
 
@@ -115,7 +118,11 @@ class _Row(Wire):
 def decode_todays_orders(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> TodaysOrders:
-    """Return the day order book of `account`, requested at `requested_at` (market time)."""
+    """Return the day order book of `account`, requested at `requested_at` (market time).
+
+    A row that is no order but the request to cancel another one is left out. One to amend can't be
+    told from an amended order under its new id, and is a row like any other.
+    """
     rows = payload.value
     if not isinstance(rows, list):
         raise MalformedAnswer(payload.call, "not an array", payload.raw)
@@ -124,6 +131,8 @@ def decode_todays_orders(
         raise MalformedAnswer(payload.call, wanted, payload.raw)
     reports, set_aside = [], []
     for row in rows:
+        if _is_request_to_cancel(row):
+            continue
         alone = Payload(payload.call, row)
         try:
             reports.append(decode_order_row(alone, account=account, requested_at=requested_at))
@@ -139,6 +148,17 @@ def decode_todays_orders(
                 )
             )
     return TodaysOrders(tuple(reports), tuple(set_aside))
+
+
+def _is_request_to_cancel(row: object) -> bool:
+    """Return whether a row names another one as its root and cancels it. What has executed shares
+    is an order, whatever its code says.
+    """
+    if not isinstance(row, dict) or row.get("execqtty") not in _NO_SHARES:
+        return False
+    code, root = row.get("side_code"), row.get("rootorderid")
+    is_cancel = isinstance(code, str) and code.strip().upper() in _CANCELS
+    return is_cancel and root not in (None, "", row.get("orderid"))
 
 
 def decode_order_row(

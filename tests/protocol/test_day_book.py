@@ -244,6 +244,44 @@ def test_a_missing_side_is_read_from_its_code(code, side):
     assert read_row(side=None, side_code=code).side == side
 
 
+ASKED = {"orderid": "ORD700002", "side_code": "CB", "execqtty": 0, "execprice": 0, "execamt": 0}
+
+
+@every_row(
+    "request",
+    [
+        {"status": "SENT", "remainqtty": 300},
+        {"status": "COMPLETED", "remainqtty": 0, "cancelqtty": 200},
+        {"status": "REJECTED", "execqtty": None, "novelty": 1},
+        {"side": "SELL", "side_code": " cs", "execqtty": "0"},
+        {"side": None, "qtty": None},
+    ],
+)
+def test_a_request_to_cancel_an_order_is_no_order(request):
+    found = read_book(ROW_JSON, ROW_JSON | ASKED | request)
+
+    assert [each.order_id for each in found.reports] == ["ORD700001"]
+    assert found.set_aside == ()
+
+
+@every_row(
+    "order",
+    [
+        {"rootorderid": "ORD700002"},
+        {"rootorderid": ""},
+        {"rootorderid": None},
+        {"execqtty": 100, "execprice": 25_500, "execamt": 2_550_000},
+        {"side_code": "AB"},
+        {"side_code": "NB"},
+        {"side_code": None},
+    ],
+)
+def test_any_other_row_is_an_order(order):
+    found = read_book(ROW_JSON, ROW_JSON | ASKED | order)
+
+    assert [each.order_id for each in found.reports] == ["ORD700001", "ORD700002"]
+
+
 @every_row(
     ("code", "state"),
     [
