@@ -19,6 +19,7 @@ from typing import Final
 
 from bot.clock import Clock
 from bot.domain.operations import WARN_OFFSET
+from bot.protocol.envelope import is_from_cache
 
 MAX_OFFSET: Final = timedelta(seconds=20)
 """The broker takes timestamps within 30 s of its clock (open API, signing); orders stop before."""
@@ -102,7 +103,7 @@ class ClockOffset:
         """Learn from the `date` header (lower-case name) of an answer, if it has a readable one and
         does not come from a cache: its `age` would be our offset.
         """
-        if headers.get("age", "").strip().lstrip("0"):
+        if is_from_cache(headers):
             return
         date = _parsed(headers.get("date", ""))
         if date is None:

@@ -23,6 +23,7 @@ from bot.protocol.envelope import (
     SUCCESS_CODE,
     Answer,
     NoAnswer,
+    is_from_cache,
     open_envelope,
     rate_limit_reset,
     read_error_body,
@@ -208,11 +209,14 @@ def classify_burn(answer: Answer | NoAnswer) -> BurnVerdict:
     """Return what a harmless read, signed with the nonce of an unknown POST, proved.
 
     FRESH needs the whole proof: 200, error_code exactly "0", and a user in the answer. A 401
-    AUTH_NONCE_REUSED is REACHED: the POST, or an earlier burn, used the nonce. The caller must
-    still check that the answer came within 270 seconds of signing.
+    AUTH_NONCE_REUSED is REACHED: the POST, or an earlier burn, used the nonce. What a cache answers
+    was never asked with this nonce. The caller must still check that the answer came within 270
+    seconds of signing.
     """
     if isinstance(answer, NoAnswer):
         return _inconclusive(redact(answer.reason))
+    if is_from_cache(answer.headers):
+        return _inconclusive("the answer comes from a cache")
     error = read_error_body(answer.body)
     if answer.http_status == 401 and error is not None and error.error_code == NONCE_REUSED:
         return BurnVerdict(Resolution.REACHED, True, "the nonce had been used")

@@ -175,6 +175,13 @@ def open_envelope(endpoint: Endpoint, answer: Answer) -> Payload:
     return Payload(endpoint.name, value, answer.body, None if code is None else str(code))
 
 
+def is_from_cache(headers: Mapping[str, str]) -> bool:
+    """Return whether an answer with these headers (lower-case names) says by its `age` that it was
+    given to an earlier request: it shows nothing of ours.
+    """
+    return bool(headers.get("age", "").strip().lstrip("0"))
+
+
 def is_no_error(code: object) -> bool:
     """Return whether a code means success: null, empty or "0"."""
     return isinstance(code, str | int | None) and code in _NO_ERROR and code is not False

@@ -333,6 +333,22 @@ def test_a_nonce_that_was_used_is_reached():
     assert (verdict.resolution, verdict.is_conclusive) == (Resolution.REACHED, True)
 
 
+@every_row("age", ["1", "0012", " 3600 ", "soon"])
+@every_row("answer", [sealed(USER, {"user_id": 7}), refused(401, "AUTH_NONCE_REUSED")])
+def test_an_answer_of_a_cache_proves_nothing_of_the_nonce(age, answer):
+    verdict = classify_burn(replace(answer, headers={"age": age}))
+
+    assert (verdict.resolution, verdict.is_conclusive) == (Resolution.REACHED, False)
+    assert verdict.detail == "the answer comes from a cache"
+
+
+@pytest.mark.parametrize("age", ["", "0", "00"])
+def test_an_answer_that_is_no_second_old_was_made_for_the_nonce(age):
+    verdict = classify_burn(replace(sealed(USER, {"user_id": 7}), headers={"age": age}))
+
+    assert (verdict.resolution, verdict.is_conclusive) == (Resolution.FRESH, True)
+
+
 @every_row(
     "answer",
     [
