@@ -8,7 +8,7 @@ tables are ours.
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -67,8 +67,9 @@ def classify_place(
     """Return what is known about the intent's single POST.
 
     `known_ids` are the order ids of the day order book before the send, and those of our other
-    orders since: an answer that names one of them is about another order. `today` is the trading
-    date in market time.
+    orders since: an answer that names one of them is about another order. A rejected order need not
+    have an id: what fills its place (0, N/A) is left out, as the next rejection may have it too.
+    `today` is the trading date in market time.
     """
 
     result = _result_or_outcome(PLACE_ORDER, answer)
@@ -78,12 +79,13 @@ def classify_place(
         return Unknown(f"the answer's {differs} is not what was sent", 200)
     if result.order_id in known_ids:
         return Unknown("the answer names an order that was known before", 200)
+    has_id = _ORDER_ID.fullmatch(result.order_id) is not None
     if result.status in REJECTED_STATUSES:
-        return _rejection(result)
+        return _rejection(result if has_id else replace(result, order_id=""))
     if result.code is not None:
         said = f"code {result.code} under the status {redact(result.status)}"
         return Unknown(said, 200)
-    if not _ORDER_ID.fullmatch(result.order_id):
+    if not has_id:
         return Unknown("the answer's order id has an unknown form", 200)
     return Accepted(result)
 

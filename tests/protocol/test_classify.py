@@ -194,6 +194,21 @@ def test_an_echo_that_was_rejected_is_refused_and_keeps_its_row(status, code, or
     assert outcome.result is not None
 
 
+@every_row("filler", ["0", "N/A", "-", "null", "ORD", "ORDER"])
+def test_what_fills_the_place_of_a_rejected_order_s_id_is_none(filler):
+    outcome = placed(result(order_status="REJECTED", code="-1", order_id=filler))
+
+    assert isinstance(outcome, Refused)
+    assert outcome.result is not None
+    assert (outcome.code, outcome.result.order_id) == ("-1", "")
+
+
+def test_a_rejection_under_an_id_of_another_form_that_a_row_has_shown_is_unknown():
+    outcome = placed(result(order_status="REJECTED", order_id="0"), known=frozenset({"0"}))
+
+    assert outcome == Unknown("the answer names an order that was known before", 200)
+
+
 @pytest.mark.parametrize("status", ["SENT", "EXPIRED", "NEWS"])
 def test_a_code_under_a_status_that_is_no_rejection_is_unknown(status):
     outcome = placed(result(code="-400116", order_status=status))
