@@ -13,7 +13,7 @@ from bot.domain.account import SubAccount
 from bot.protocol import words
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import Named, Text, Wire, elements
+from bot.protocol.fields import Named, Text, Wire, elements, with_lists
 from bot.protocol.shaped import decoded, encoded
 from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, User
 
@@ -80,7 +80,7 @@ def encode_available_trade(trade: AvailableTrade) -> dict[str, object]:
 
 def decode_portfolio(payload: Payload) -> Portfolio:
     """Return the holdings. A symbol listed twice is malformed, as one row would be overlooked."""
-    portfolio = decoded(Portfolio, payload)
+    portfolio = decoded(Portfolio, with_lists(payload, ("portfolio",)))
     if len({row.symbol for row in portfolio.rows}) != len(portfolio.rows):
         raise MalformedAnswer(payload.call, "portfolio: a symbol is given twice", payload.raw)
     return portfolio

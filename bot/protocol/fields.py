@@ -25,6 +25,7 @@ too. Source: broker open API 0.2.0-preview.3, tolerance rule.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
 from types import MappingProxyType, NoneType
@@ -41,7 +42,7 @@ from pydantic import (
 )
 
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.protocol.envelope import Payload
+from bot.protocol.envelope import SUCCESS_CODE, Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.strict_json import INTEGER_MAX
 
@@ -329,6 +330,17 @@ def elements(payload: Payload) -> list[Payload]:
     if not isinstance(payload.value, list):
         raise MalformedAnswer(payload.call, "not an array", payload.raw)
     return [Payload(payload.call, value, payload.raw) for value in payload.value]
+
+
+def with_lists(payload: Payload, names: Iterable[str]) -> Payload:
+    """Return the payload with an empty list under each of these names that a success gives as null:
+    so some writers put a list without elements. What is left out stays so.
+    """
+    value = payload.value
+    if payload.error_code != SUCCESS_CODE or not isinstance(value, dict):
+        return payload
+    empty = {name: list[Any]() for name in names if name in value and value[name] is None}
+    return replace(payload, value={**value, **empty}) if empty else payload
 
 
 def texts_or_none(value: dict[str, Any], names: Iterable[str]) -> list[str] | None:

@@ -28,6 +28,7 @@ from bot.protocol.fields import (
     Wire,
     Word,
     local_text,
+    with_lists,
 )
 from bot.protocol.shaped import decoded
 from bot.protocol.strict_json import INTEGER_MAX
@@ -216,7 +217,7 @@ def validate_depth(payload: Payload) -> Depth:
         if isinstance(side, list) and len(side) > LEVELS_MAX:
             wanted = f"wanted at most {LEVELS_MAX} levels a side, found {len(side):,}"
             raise MalformedAnswer(payload.call, wanted, payload.raw)
-    found = decoded(_Depth, payload)
+    found = decoded(_Depth, with_lists(payload, ("bids", "asks")))
     return Depth(
         symbol=found.symbol,
         bids=tuple(sorted(_levels(found.bids), key=_BY_PRICE, reverse=True)),

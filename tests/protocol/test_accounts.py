@@ -1,3 +1,4 @@
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -14,6 +15,7 @@ from bot.protocol.accounts import (
     encode_sub_accounts,
     encode_summary,
 )
+from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
 from tests.protocol.samples import ACCOUNT, payload
@@ -166,6 +168,18 @@ def test_an_average_cost_is_rounded_half_up():
 def test_a_portfolio_that_cannot_be_read_whole_is_malformed(rows):
     with pytest.raises(MalformedAnswer, match="portfolio"):
         decode_portfolio(payload({"portfolio": rows}))
+
+
+def test_a_portfolio_that_a_success_gives_as_null_is_empty():
+    def sent(value: object, code: str | None = "0") -> Payload:
+        return replace(payload(value), error_code=code)
+
+    empty = decode_portfolio(sent({"portfolio": None, "is_snapshot": True}))
+
+    assert empty == Portfolio((), is_snapshot=True)
+    for left_out in (sent({}), sent({"portfolio": None}, None), sent({"portfolio": None}, "")):
+        with pytest.raises(MalformedAnswer, match="portfolio"):
+            decode_portfolio(left_out)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -129,6 +130,19 @@ def test_levels_without_a_price_are_left_out():
 def test_a_depth_that_cannot_be_read_is_malformed(bids):
     with pytest.raises(MalformedAnswer, match="bids"):
         decode_depth(payload({"symbol": "HPG", "bids": bids, "asks": []}))
+
+
+@every_row("lacking", ["bids", "asks"])
+def test_a_side_of_the_depth_that_a_success_gives_as_null_is_empty(lacking):
+    sides = {"bids": [{"price": 300, "volume": 3}], "asks": [{"price": 300, "volume": 3}]}
+    sent = {"symbol": "HPG", **sides, lacking: None, "updated_at": "2026-05-27T14:30:15+07:00"}
+    whole = decode_depth(payload({**sent, lacking: []}))
+
+    assert decode_depth(replace(payload(sent), error_code="0")) == whole
+    assert (whole.bid, whole.ask) == ((None, 300) if lacking == "bids" else (300, None))
+    del sent[lacking]
+    with pytest.raises(MalformedAnswer, match=lacking):
+        decode_depth(replace(payload(sent), error_code="0"))
 
 
 def test_a_depth_of_a_time_that_no_local_clock_shows_is_malformed():
