@@ -251,4 +251,7 @@ def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
             raise MalformedAnswer(endpoint.name, wanted, raw)
     if endpoint.shape is Shape.PERHAPS and not body.keys().isdisjoint(_PAYLOAD_KEYS):
         return None
-    raise MalformedAnswer(endpoint.name, f"there is no {endpoint.payload_key}", raw)
+    reason = f"there is no {endpoint.payload_key}"
+    if endpoint.shape is Shape.ARRAY and endpoint.payload_key in body:
+        reason += ": null does not say that the list is empty"
+    raise MalformedAnswer(endpoint.name, reason, raw)

@@ -104,6 +104,25 @@ def test_an_object_is_not_taken_for_an_array():
         open_envelope(TODAYS_ORDERS, ok(b'{"result":{}}'))
 
 
+@every_row(
+    ("endpoint", "body", "reason"),
+    [
+        (
+            TODAYS_ORDERS,
+            b'{"error_code":"0","result":null}',
+            "there is no result: null does not say that the list is empty",
+        ),
+        (TODAYS_ORDERS, b'{"error_code":"0"}', "there is no result"),
+        (USER, b'{"error_code":"0","data":null}', "there is no data"),
+    ],
+)
+def test_a_list_that_is_null_is_told_from_one_that_is_not_there(endpoint, body, reason):
+    with pytest.raises(MalformedAnswer) as caught:
+        open_envelope(endpoint, ok(body))
+
+    assert caught.value.reason == reason
+
+
 def test_a_200_with_an_error_code_is_a_failure():
     with pytest.raises(BrokerRefusal) as caught:
         open_envelope(USER, ok(b'{"error_code":"X","message":"no","data":{}}'))
