@@ -47,6 +47,48 @@ async def test_symbols_that_the_broker_does_not_know_are_all_named_with_their_pl
     assert problems[0].message == "the broker does not know ZZZ: correct the symbol, or remove it"
 
 
+async def test_a_symbol_that_has_not_traded_yet_stops_no_other(tmp_path: Path) -> None:
+    config = never_traded(tmp_path, "SHS", symbols=["SHS", "HPG"])
+
+    story = await tell(config, minutes=1)
+
+    [told] = [text for text in story.shown.troubles if "no quote" in text]
+    assert told == (
+        "SHS has no quote (stock quote: price: Input should be greater than 0): nothing is sent "
+        "in it until there is one. The bot goes on without it"
+    )
+    assert story.posts() == ["L-0001"]
+
+
+@pytest.mark.parametrize(("of", "symbols"), [("*", ["SHS", "HPG"]), ("QQQ", ["HPG", "QQQ"])])
+async def test_a_start_without_any_quote_or_one_of_no_known_exchange_names_the_symbol(
+    tmp_path: Path, of: str, symbols: list[str]
+) -> None:
+    config = never_traded(tmp_path, of, symbols=symbols)
+
+    with pytest.raises(OperatorMistake) as mistake:
+        await tell(config, minutes=1)
+
+    [problem] = mistake.value.problems
+    assert (problem.code, mistake.value.exit_code) == ("E-NET-001", ExitCode.UNREACHABLE)
+    assert problem.message == (
+        f"the broker's answer can't be used: stock quote: {max(of, 'HPG')}: price: Input should be "
+        "greater than 0. Nothing was sent."
+    )
+
+
+def never_traded(folder: Path, of: str, *, symbols: list[str]) -> Path:
+    """Write a project whose broker gives 0 as the price of some symbols."""
+    fault = {
+        "match": {"path": f"/market/quotes/stocks/{of}", "times": 0},
+        "action": {"do": "set_fields", "fields": {"price": 0}},
+    }
+    exchanges = {"HPG": "HOSE", "SHS": "HNX", "QQQ": "HOSE"}
+    listed = [{"symbol": s, "exchange": e, "reference": 27_000} for s, e in exchanges.items()]
+    scene = {**QUIET, "symbols": listed, "faults": [fault]}
+    return write_project(folder, scenario=scene, strategies=[once(symbols=symbols)])
+
+
 async def test_a_start_that_a_mistake_ended_has_its_end_and_is_not_told_as_a_death(
     tmp_path: Path,
 ) -> None:

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, is_unknown
+from bot.broker.errors import BrokerError, Malformed, is_unknown
 from bot.broker.paging import read_pages
 from bot.clock import Clock
 from bot.config.strategies.load import UnknownSymbols
@@ -187,24 +187,31 @@ class DayStart:
     async def _quotes(self) -> list[Quote]:
         """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once.
 
-        With open work no quote is awaited: the polls continue, and orders come first.
+        A quote that can't be read (a price of 0 before the symbol's first trade) stops no other
+        symbol. With open work none is awaited: the polls continue, and orders come first.
         """
-        quotes, unknown = [], []
+        quotes, unknown, unread = [], [], dict[str, BrokerError]()
         for symbol in self._symbols():
             try:
                 quotes.append(await self.client.quote(symbol))
             except BrokerError as error:
-                if self.retry.is_needed and symbol in self.listed:
-                    self.retry.report(
-                        f"{symbol} has no quote ({error}): nothing is sent in it until there is "
-                        "one. Orders may be open, so the bot goes on without it"
-                    )
+                is_awaited = not self.retry.is_needed or symbol not in self.listed
+                if not is_awaited or isinstance(error, Malformed):
+                    unread[symbol] = error
                 elif is_unknown(error):
                     unknown.append(symbol)
                 else:
                     raise
         if unknown:
             raise UnknownSymbols(unknown, self.plans)
+        for symbol, failure in unread.items():
+            if symbol not in self.listed or not (quotes or self.retry.is_needed):
+                raise Malformed(failure.call, f"{symbol}: {failure.reason}")
+            why = "Orders may be open, so the" if self.retry.is_needed else "The"
+            self.retry.report(
+                f"{symbol} has no quote ({failure}): nothing is sent in it until there is one. "
+                f"{why} bot goes on without it"
+            )
         return quotes
 
 
