@@ -25,7 +25,9 @@ TWO_FACTOR_CODES: Final = frozenset(
         "OTP_SESSION_REVOKED",
     }
 )
-"""The four 403 codes that close the gate for writes (broker API, section 3)."""
+"""The four codes that close the gate for writes (broker API, section 3)."""
+_UNAUTHORISED: Final = frozenset({401, 403})
+"""The document has 403 for those codes; they say the same under a 401."""
 
 LACKS_2FA: Final = "TWO_FACTOR"
 """Prefix of the reason when a write was not sent only because a 2FA token was missing."""
@@ -57,7 +59,7 @@ class Refused:
     @property
     def needs_two_factor(self) -> bool:
         """True when the same request would pass with a fresh 2FA token."""
-        return self.http_status == 403 and self.code in TWO_FACTOR_CODES
+        return self.http_status in _UNAUTHORISED and self.code in TWO_FACTOR_CODES
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,24 @@ def test_an_error_with_the_api_s_own_body_is_refused(classify, status):
 
 @every_verb
 @every_row("code", sorted(TWO_FACTOR_CODES))
-def test_a_403_of_the_second_factor_is_refused_and_asks_for_a_token(classify, code):
-    outcome = classify(refused(403, code))
+@every_row("status", [401, 403])
+def test_a_code_of_the_second_factor_is_refused_and_asks_for_a_token(classify, code, status):
+    outcome = classify(refused(status, code))
 
     assert isinstance(outcome, Refused)
     assert outcome.needs_two_factor
+
+
+@every_verb
+@every_row(
+    ("status", "code"),
+    [(400, "OTP_SESSION_EXPIRED"), (401, "AUTH_SIGNATURE_INVALID"), (403, "FORBIDDEN")],
+)
+def test_no_other_refusal_asks_for_a_token(classify, status, code):
+    outcome = classify(refused(status, code))
+
+    assert isinstance(outcome, Refused)
+    assert not outcome.needs_two_factor
 
 
 @every_verb
