@@ -248,7 +248,8 @@ def is_alike(state: State, tracked: TrackedIntent, row: OrderReport | OrderUpdat
         return row.price == intent.limit_price and kind in {None, intent.order_type}
     wanted = rulebook.canonical(intent.exchange, intent.order_type)
     became_limit = ORDER_TYPES[wanted].rests_as_limit and kind is OrderType.LO
-    return kind is wanted or became_limit
+    is_unsaid = kind is None and row.price is None
+    return kind is wanted or became_limit or is_unsaid
 
 
 def is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:

@@ -563,7 +563,15 @@ def test_a_row_looks_like_the_latest_dead_order_whose_bytes_may_have_left(outcom
 
 @pytest.mark.parametrize(
     ("order_type", "price", "is_match"),
-    [("MTL", None, True), ("MP", None, True), ("LO", 27_050, True), ("ATO", None, False)],
+    [
+        ("MTL", None, True),
+        ("MP", None, True),
+        ("LO", 27_050, True),
+        ("ATO", None, False),
+        ("", None, True),
+        ("MARKET", None, True),
+        ("MARKET", 27_050, False),
+    ],
 )
 def test_a_market_order_matches_by_its_class(order_type, price, is_match):
     stage = Stage(replace(PLAN, order=OrderPlan(order_type=OrderType.MTL)))
