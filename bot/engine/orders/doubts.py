@@ -52,7 +52,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     A row cannot fall behind the status of a place's answer.
     """
     order.shown.absent_looks = 0
-    if _is_foreign(state, order, report):
+    if is_foreign(state, order, report):
         return Trust.NOTHING
     shown, trust = order.shown, Trust.FIGURES
     if report.requested_at >= order.requested_at and not shown.lives:
@@ -82,7 +82,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     return trust
 
 
-def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
+def is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     """Return whether a row is about another order, or impossible; hold what it casts doubt on."""
     row, shown = order.row, order.shown
     _learn_totals(state, order, report)

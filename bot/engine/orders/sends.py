@@ -8,6 +8,7 @@ What is sent after the token has come is another intent that `follows` the first
 full on a fresh quote, exits first, within the time that its strategy allows (`held.py`).
 """
 
+from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import RunState
@@ -17,7 +18,7 @@ from bot.domain.message import (
     ReadTodaysOrders,
     SendStarted,
 )
-from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.order import Intent, OrderReport, OrderState, SendState
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine import belief, gate, invariants, two_factor
 from bot.engine.control_state import PRIORITY
@@ -97,12 +98,11 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
         return
     match event.outcome:
         case Accepted(result):
-            report = report_of(result, tracked.sent_at or state.now)
+            answered = report_of(result, tracked.sent_at or state.now)
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
             two_factor.prove(state, result.order_id, event.intent_id)
             answers.note_accepted(state, tracked)
-            # A day order book read while the answer was under way showed the row as external.
-            orders.own_order(state, tracked, orders.claim(state, report), "place")
+            _take(state, tracked, answered)
         case Refused(code, reason) if event.outcome.needs_two_factor:
             two_factor.close_for_two_factor(state, event.outcome, event.at, event.intent_id)
             held.hold(state, tracked, code, reason)
@@ -111,8 +111,8 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             move_intent(state, tracked, SendState.REFUSED, f"{code} {reason}".strip())
             answers.note_refused(state, tracked, event.outcome)
             if result is not None and result.order_id:
-                report = report_of(result, tracked.sent_at or state.now)
-                orders.own_order(state, tracked, orders.claim(state, report), "place", code)
+                answered = report_of(result, tracked.sent_at or state.now)
+                _take(state, tracked, answered, code)
                 return
             end_unplaced(state, tracked, OrderState.REJECTED, code, reason)
             if http_status == TOO_MANY_REQUESTS:
@@ -129,6 +129,27 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             _not_sent(state, tracked, reason)
         case Unknown(reason):
             _unknown(state, tracked, reason)
+
+
+def _take(
+    state: State, tracked: TrackedIntent, answered: OrderReport, code: str | None = None
+) -> None:
+    """Give an intent the order of its answer, without the fills: an answer's amount is a product of
+    a whole average price, and only a row has the exact one. Until then what has traded is open.
+    """
+    report, has_traded = answered, answered.executed_quantity != 0
+    if has_traded:
+        report = replace(
+            answered,
+            executed_quantity=0,
+            executed_amount=0,
+            remaining_quantity=answered.quantity,
+            state=OrderState.ACCEPTED,
+        )
+    # A day order book read while the answer was under way showed the row as external.
+    orders.own_order(state, tracked, orders.claim(state, report), "place", code)
+    if has_traded:
+        doubts.is_foreign(state, state.orders[answered.order_id], answered)
 
 
 def doubt(state: State, event: PlaceAnswered) -> None:

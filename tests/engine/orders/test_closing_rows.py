@@ -13,10 +13,11 @@ from bot.domain.instrument import Phase
 from bot.domain.message import ReadTodaysOrders, Reconciled, TradingDayStarted
 from bot.domain.operations import AmendAsked, EarlierOrdersRead, TradingDayEnded
 from bot.domain.order import Intent, OrderReport, OrderState, SendState, UnreadRow
+from bot.domain.outcome import Accepted
 from bot.domain.recovery import Recovery, StoredChanges, StoredIntent
 from bot.engine.orders.doubts import OLD_FOR
 from bot.engine.settings import LAG_MAX, EngineSettings
-from tests.engine.stage import DAY, RULEBOOK, Stage, report_of
+from tests.engine.stage import DAY, RULEBOOK, Stage, report_of, result_of
 
 NEXT_DAY = date(2026, 11, 20)
 CLOSED = datetime.fromisoformat("2026-11-19T15:15+07:00")
@@ -193,6 +194,26 @@ def test_another_amount_for_the_same_shares_is_a_break() -> None:
 
     [text] = _breaks(stage)
     assert "13,500,000 VND in the journal and 500 for 13,505,000 VND" in text
+
+
+def test_an_inexact_amount_in_a_places_answer_is_no_break_at_the_days_end() -> None:
+    stage = Stage(cash=CASH)
+    intent = stage.buy(500)
+    stage.send(intent)
+    traded: dict[str, object] = {"executed_quantity": 500, "executed_amount": 13_500_000}
+    traded |= {"average_price": 27_000, "status": "MATCHED_ALL", "state": OrderState.FILLED}
+    answer = replace(result_of(intent), **traded)  # type: ignore[arg-type]
+    stage.answer(intent, Accepted(answer))
+    row = replace(report_of(intent, executed=500), executed_amount=13_500_100)
+    stage.after(1).book(row)
+    _end_day(stage)
+
+    stage.cash = CASH - 13_500_100 - RULEBOOK.fee(13_500_100)
+    for _ in range(LOOKS):
+        stage.after(BOOK_S).book(row)
+        stage.account(total=500)
+
+    assert (_said(stage), _breaks(stage)) == (["agree"], [])
 
 
 def test_what_is_shown_again_as_late_as_a_row_may_be_is_a_break() -> None:

@@ -415,6 +415,45 @@ def test_an_order_whose_first_row_contradicts_itself_keeps_the_status_that_it_sh
 # ------------------------------------------------------------------------ an answer and its order
 
 
+@pytest.mark.parametrize(
+    ("executed", "state", "status"),
+    [
+        (100, OrderState.FILLED, "MATCHED_ALL"),
+        (40, OrderState.ACCEPTED, "SENT"),
+        (40, OrderState.CANCELLED, "CANCELLED"),
+        (40, OrderState.REJECTED, "REJECTED"),
+    ],
+)
+def test_what_an_answer_shows_as_traded_is_counted_by_its_row_which_is_asked_for(
+    executed, state, status
+):
+    stage = Stage()
+    intent = stage.buy(100)
+    stage.send(intent)
+    traded = {"executed_quantity": executed, "executed_amount": executed * 27_000}
+    result = result_of(intent, average_price=27_000, state=state, status=status, **traded)
+    is_refused = state is OrderState.REJECTED
+    stage.answer(intent, Refused("-1", "no", 200, result) if is_refused else Accepted(result))
+
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity, row.broker_status) == (
+        OrderState.ACCEPTED,
+        0,
+        status,
+    )
+    assert stage.engine.status().halted_symbols == {}
+    assert [type(one) for one in stage.pass_time(0.5)] == [ReadTodaysOrders]
+
+    cancelled = 0 if state in {OrderState.ACCEPTED, OrderState.FILLED} else 60
+    shown = report_of(intent, executed=executed, cancelled=cancelled, state=state, status=status)
+    stage.book(replace(shown, executed_amount=executed * 27_000 + 30))
+
+    row = stage.entries_of_order()
+    ends = OrderState.PARTIALLY_FILLED if state is OrderState.ACCEPTED else state
+    assert (row.state, row.executed_amount) == (ends, executed * 27_000 + 30)
+    assert [fill.quantity for fill in stage.all(Fill)] == [executed]
+
+
 def test_a_row_that_was_asked_for_while_the_answer_was_under_way_is_newer_than_it():
     stage = Stage()
     intent = stage.buy()
