@@ -21,7 +21,7 @@ from bot.domain.message import ReadOrder
 from bot.domain.order import TERMINAL_STATES, OrderReport, SendState, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
-from bot.engine.orders import unseen
+from bot.engine.orders import revived, unseen
 from bot.engine.orders.cancel_requests import doubt_owner, is_in_doubt
 from bot.engine.orders.matching import another_order, belongs, contradiction, known_prices
 from bot.engine.orders.order_words import ambiguous_text, kept_words, row_facts, row_words
@@ -60,9 +60,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         move = move_of(before, report.status) if shown.rows else Move.TOLERATED
         why = _goes_back(order, report, move)
         if why:
-            # A certain row is taken, except that the highest executed quantity is kept.
-            is_certain = _is_confirmed(state, order, report, why)
-            return Trust.WHOLE if is_certain and order.is_open else Trust.NOTHING
+            return _trust_back(state, order, report, why)
         trust = Trust.WHOLE
         shown.go_on(state.now)
         if order.look is not None:
@@ -121,18 +119,6 @@ def is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     return True
 
 
-def is_another_for_sure(state: State, order: TrackedOrder, report: OrderReport) -> bool:
-    """Return whether two rows in turn show that an external order is about another symbol or side,
-    or on our account after all (none moves one off it): then the row that counted it had lied.
-    """
-    is_same = (report.symbol, report.side) == (order.row.symbol, order.row.side)
-    is_same &= not (report.account in state.accounts and order.row.account not in state.accounts)
-    wrong = "" if is_same else another_order(order.row, report) or ""
-    is_second = bool(wrong) and order.shown.another == wrong
-    order.shown.another = wrong
-    return is_second
-
-
 # ------------------------------------------------------------------------------------- old rows
 
 
@@ -159,9 +145,28 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
     return "it shows again what an earlier row showed" if was_taken else ""
 
 
+def _trust_back(state: State, order: TrackedOrder, report: OrderReport, why: str) -> Trust:
+    """Return how much of a row that goes back is taken: of a certain one all, except that the
+    highest executed quantity is kept; of any other what it shows more of, as no old row does.
+    """
+    is_at_work = revived.is_at_work(state, order, report)
+    is_certain = is_at_work and revived.is_news(order, report)
+    if is_certain or _is_confirmed(state, order, report, why):
+        if is_at_work:
+            revived.reopen(state, order, report)
+            order.shown.go_on(state.now)
+            order.shown.remember(report.figures)
+        else:
+            _contradict(state, "ROW_CORRECTED", order, report, why)
+        if order.is_open:
+            return Trust.WHOLE
+    has_more = report.executed_quantity > order.row.executed_quantity
+    return Trust.FIGURES if has_more else Trust.NOTHING
+
+
 def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: str) -> bool:
-    """Count an old row; the second one that agrees, with no sign of being old, is a correction. It
-    is reported and halts once, and then counts as taken.
+    """Count an old row; the second one that agrees, with no sign of being old, is a correction,
+    once, and then counts as taken.
     """
     shown, figures, asked_at = order.shown, report.figures, report.requested_at
     state.counts["stale_rows"] += 1
@@ -180,7 +185,6 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
     else:
         is_late = asked_at - shown.taken_at >= LAG_MAX
         if is_late and asked_at - shown.back[1] >= SECOND_LOOK:
-            _contradict(state, "ROW_CORRECTED", order, report, why)
             shown.correct(figures)
             return True
     if order.look is None:

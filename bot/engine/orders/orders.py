@@ -229,7 +229,6 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     Everything that looks at the row's numbers comes before the first change: a row that raises
     changes nothing, and is merged completely when it is shown again.
     """
-    before = order.row
     may_be_renamed = order.may_be_renamed(report.requested_at)
     if may_be_renamed and shown_state(report) is OrderState.CANCELLED:
         # An amendment may have given it a new id: only the old one has ended, with its fills.
@@ -242,6 +241,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     trust = doubts.judge(state, order, report, source)
     if trust is Trust.NOTHING:
         return False
+    before = order.row
     is_newest = report.requested_at >= order.requested_at
     is_whole = trust is Trust.WHOLE
     after = _row_after(state, order, merged(before, report, is_newer=is_whole))

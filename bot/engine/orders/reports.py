@@ -31,6 +31,7 @@ from bot.engine.orders import (
     lost_places,
     matching,
     orders,
+    revived,
     unknown,
     unseen,
 )
@@ -88,7 +89,7 @@ def _learn_ids(state: State, reports: Sequence[OrderReport]) -> None:
         if new.order_id in state.orders:
             asks.claim_as(state, renamed, new)
         if not renamed.is_open and new.remaining_quantity > 0:
-            _tell_of_life(state, renamed, new)
+            revived.tell_of_another_id(state, renamed, new)
 
 
 def _looked_at_anew(
@@ -99,10 +100,22 @@ def _looked_at_anew(
     """
     if _is_asked_anew(state, order.row, report):
         unowned[report.order_id] = report
-    if doubts.is_another_for_sure(state, order, report):
+    if _is_another_for_sure(state, order, report):
         where = f"row {report.order_id}"
         guarded(state, where, orders.external_order, state, report, order.row.note)
     return state.orders[order.row.order_id]
+
+
+def _is_another_for_sure(state: State, order: TrackedOrder, report: OrderReport) -> bool:
+    """Return whether two rows in turn show that an external order is about another symbol or side,
+    or on our account after all (none moves one off it): then the row that counted it had lied.
+    """
+    is_same = (report.symbol, report.side) == (order.row.symbol, order.row.side)
+    is_same &= not (report.account in state.accounts and order.row.account not in state.accounts)
+    wrong = "" if is_same else matching.another_order(order.row, report) or ""
+    is_second = bool(wrong) and order.shown.another == wrong
+    order.shown.another = wrong
+    return is_second
 
 
 def _is_asked_anew(state: State, row: OrderUpdated, report: OrderReport) -> bool:
@@ -362,19 +375,3 @@ def _twin_of(state: State, row: OrderReport) -> TrackedIntent | None:
         if is_other and is_alike(state, tracked, row) and is_in_time(state, tracked, row):
             return tracked
     return None
-
-
-def _tell_of_life(state: State, order: TrackedOrder, report: OrderReport) -> None:
-    """An order that had ended here works on under a new id, which no old row could show."""
-    row, new = order.row, report.order_id
-    text = (
-        f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open as"
-        f" {new}, with {report.remaining_quantity:,} left. Its fills are counted where its quantity"
-        " is the order's or one that you changed it to; the bot neither cancels nor changes it, and"
-        f" no new order goes out in {row.symbol}. Cancel {new} in the broker's app if it is not"
-        f' wanted, then: bot resume {row.symbol} --reason "…"'
-    )
-    facts = {**row_facts(row), "state": row.state, "new_id": new, "open": report.remaining_quantity}
-    state.alert("ORDER_LIVES", text, facts, about=new, symbol=row.symbol)
-    state.halt_symbol(row.symbol, f"{row.order_id} had ended and works on as {new}")
-    order.shown.lives = True

@@ -8,13 +8,22 @@ from random import Random
 import pytest
 
 from bot.domain.entry import Fill, Note, Transition
-from bot.domain.message import ReadOrder, TodaysOrdersRead
-from bot.domain.operations import Action, OperatorActed
-from bot.domain.order import OrderReport, OrderState, SendState
+from bot.domain.message import (
+    CancelOrder,
+    ReadOrder,
+    ReadOrderToCancel,
+    ReadTodaysOrders,
+    TodaysOrdersRead,
+)
+from bot.domain.operations import Action, CancelAsked, OperatorActed
+from bot.domain.order import Intent, OrderReport, OrderState, SendState
+from bot.domain.outcome import Refused
 from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
 from bot.engine.settings import LAG_MAX
-from tests.engine.stage import ACCOUNT, DAY, Stage, report_of
+from tests.engine.plain_scan import require_equal
+from tests.engine.stage import ACCOUNT, DAY, Stage, report_of, result_of
 
 S = OrderState
 LAG_S, LOOK_S = LAG_MAX.total_seconds(), SECOND_LOOK.total_seconds()
@@ -96,9 +105,9 @@ def test_a_correction_that_stays_halts_once_and_its_order_ends_with_what_was_cou
     assert _halted(stage)
 
 
-def test_an_ended_order_that_works_again_is_looked_at_again_and_then_halts():
+def test_an_ended_order_that_works_again_is_looked_at_again_and_then_open_and_halted():
     stage, intent = _cancelled()
-    back = report_of(intent, executed=100)
+    back = report_of(intent, status="RECEIVED")
 
     stage.after(LAG_S).book(back)
     assert not _halted(stage)
@@ -108,8 +117,92 @@ def test_an_ended_order_that_works_again_is_looked_at_again_and_then_halts():
     assert looks == ["ORD1"]
     stage.row(back)
 
-    assert stage.entries_of_order().state is S.CANCELLED
-    assert "it had ended as CANCELLED" in stage.engine.status().halted_symbols["HPG"]
+    assert stage.entries_of_order().state is S.ACCEPTED
+    assert "ORD1 had ended as CANCELLED and works" in stage.engine.status().halted_symbols["HPG"]
+    assert _alerts(stage) == ["STALE_ROW", "ORDER_REOPENED", "SYMBOL_HALTED"]
+
+
+def _is_cancelled_by(stage: Stage, intent, executed: int) -> bool:
+    """A person cancels the order, whose row then shows its end; is that what becomes of it?"""
+    stage.handle(CancelAsked(stage.now, "ORD1", "operator", "not wanted"))
+    stage.row(report_of(intent, executed=executed))
+    sent = [one.order_id for one in stage.new(CancelOrder)]
+    stage.pass_time(WHOLE_EVERY.total_seconds())
+    left = intent.quantity - executed
+    ended = report_of(intent, executed=executed, cancelled=left, state=S.CANCELLED, status="SENT")
+    stage.after(1).book(ended)
+    require_equal(stage.engine._state)
+    assert not {"INVARIANT_BROKEN", "ENGINE_FAULT"} & {*_alerts(stage)}
+    return sent == ["ORD1"] and stage.entries_of_order().state is S.CANCELLED
+
+
+def test_an_ended_order_that_shows_more_traded_is_open_at_once_and_a_cancel_reaches_it():
+    stage, intent = _cancelled()
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity, row.cancelled_quantity) == (
+        S.PARTIALLY_FILLED,
+        100,
+        0,
+    )
+    assert [fill.quantity for fill in stage.all(Fill)] == [100]
+    assert _alerts(stage) == ["ORDER_REOPENED", "SYMBOL_HALTED"]
+    assert stage.engine._state.orders["ORD1"].open_quantity == 400
+    assert [type(one) for one in stage.pass_time(0.5)] == [ReadTodaysOrders]
+    assert _is_cancelled_by(stage, intent, 100)
+
+
+def _refused() -> tuple[Stage, Intent]:
+    stage = Stage()
+    intent = stage.buy(500)
+    stage.send(intent)
+    result = result_of(intent, state=S.REJECTED, status="FAILED")
+    stage.after(1).answer(intent, Refused("-1", "no", 200, result))
+    assert stage.entries_of_order().state is S.REJECTED
+    return stage, intent
+
+
+def test_an_order_that_only_its_answer_had_ended_is_open_as_soon_as_a_row_shows_it():
+    stage, intent = _refused()
+
+    stage.after(1).book(report_of(intent))
+
+    assert stage.entries_of_order().state is S.ACCEPTED
+    assert _alerts(stage) == ["ORDER_REOPENED", "SYMBOL_HALTED"]
+    assert _is_cancelled_by(stage, intent, 0)
+
+
+def test_a_row_asked_for_before_the_answer_does_not_open_what_that_has_ended():
+    stage, intent = _refused()
+
+    stage.book(report_of(intent), asked_at=stage.now)
+
+    assert stage.entries_of_order().state is S.REJECTED
+    assert _alerts(stage) == ["STALE_ROW"]
+
+
+def test_an_order_that_works_again_in_a_halt_is_cancelled():
+    stage, intent = _cancelled()
+    stage.handle(OperatorActed(stage.now, Action.HALT, reason="stop", by="operator"))
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"]
+
+
+def test_what_an_ended_order_of_somebody_else_trades_more_is_counted_and_it_stays_ended():
+    stage = Stage()
+    other = stage.buy(500)
+    stage.after(1).book(report_of(other, "ORD9", quantity=300, remaining=300))
+    over = report_of(other, "ORD9", quantity=300, remaining=0, cancelled=300, state=S.CANCELLED)
+    stage.after(1).book(replace(over, status="CANCELLED"))
+
+    stage.after(1).book(report_of(other, "ORD9", quantity=300, executed=100, remaining=200))
+
+    row = stage.entries_of_order("ORD9")
+    assert (row.intent_id, row.state, row.executed_quantity) == (None, S.CANCELLED, 100)
 
 
 def test_a_second_look_within_five_seconds_confirms_nothing():
@@ -189,7 +282,7 @@ def test_the_status_of_a_place_s_answer_is_none_to_fall_behind():
 
 def test_a_lost_second_look_costs_one_try():
     stage, intent = _cancelled()
-    stage.after(LAG_S).book(report_of(intent, executed=100))
+    stage.after(LAG_S).book(report_of(intent, status="RECEIVED"))
 
     asked = [bool(stage.pass_time(LOOK_S)) for _ in range(6)]
 

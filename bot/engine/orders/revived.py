@@ -1,0 +1,73 @@
+"""Orders that had ended here and that the broker shows at work, under their own id or a new one.
+
+One of ours that is shown so under its own id is open again: the rest counts, it is polled, a cancel
+reaches it and a row ends it. That is a correction, no move of an order (`ORDER_MOVES`): it always
+raises an alert, and halts the symbol. One that works on under a new id stays ended here; its fills
+are counted.
+"""
+
+from dataclasses import replace
+
+from bot.domain.entry import RunState
+from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState
+from bot.domain.order_status import shown_state
+from bot.engine.orders import cancel_requests
+from bot.engine.orders.order_words import row_facts, row_words
+from bot.engine.state import State
+from bot.engine.tracked import TrackedOrder
+
+
+def is_at_work(state: State, order: TrackedOrder, report: OrderReport) -> bool:
+    """Return whether a row shows an order of ours of today at work that had ended here, with no
+    less traded than is known.
+    """
+    is_todays = order.is_own and order.row.trading_date == state.trading_date
+    is_open = shown_state(report) not in TERMINAL_STATES and report.remaining_quantity > 0
+    is_ahead = report.executed_quantity >= order.row.executed_quantity
+    return is_todays and not order.is_open and is_open and is_ahead
+
+
+def is_news(order: TrackedOrder, report: OrderReport) -> bool:
+    """Return whether such a row is certainly of after the end: it shows more traded, or was asked
+    for after the place's own answer, which alone has said that the order had ended.
+    """
+    shown = order.shown
+    is_by_answer = not shown.rows and shown.taken_at is not None
+    is_after = shown.taken_at is not None and report.requested_at > shown.taken_at
+    return report.executed_quantity > order.row.executed_quantity or (is_by_answer and is_after)
+
+
+def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
+    """Open an order again before its row is merged; in a halt it is cancelled."""
+    row = order.row
+    text = (
+        f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open, with"
+        f" {report.remaining_quantity:,} left. It counts as open again, and no new order goes out"
+        f" in {row.symbol}. Compare it with the broker's app; if it is not wanted: bot cancel"
+        f' {row.order_id}; then: bot resume {row.symbol} --reason "…"'
+    )
+    facts = {**row_facts(row), "state": row.state, "open": report.remaining_quantity}
+    state.alert("ORDER_REOPENED", text, facts, about=row.order_id, symbol=row.symbol)
+    state.halt_symbol(row.symbol, f"{row.order_id} had ended as {row.state} and works again")
+    works = OrderState.PARTIALLY_FILLED if row.executed_quantity else OrderState.ACCEPTED
+    order.row = replace(row, at=state.now, state=works, cancelled_quantity=0, note="")
+    order.poll, order.look = state.first_poll(), None
+    state.record(order.row)
+    if RunState.HALTED in state.gate.causes:
+        cancel_requests.request(state, order, "halt")
+
+
+def tell_of_another_id(state: State, order: TrackedOrder, report: OrderReport) -> None:
+    """An order that had ended here works on under a new id, which no old row could show."""
+    row, new = order.row, report.order_id
+    text = (
+        f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open as"
+        f" {new}, with {report.remaining_quantity:,} left. Its fills are counted where its quantity"
+        " is the order's or one that you changed it to; the bot neither cancels nor changes it, and"
+        f" no new order goes out in {row.symbol}. Cancel {new} in the broker's app if it is not"
+        f' wanted, then: bot resume {row.symbol} --reason "…"'
+    )
+    facts = {**row_facts(row), "state": row.state, "new_id": new, "open": report.remaining_quantity}
+    state.alert("ORDER_LIVES", text, facts, about=new, symbol=row.symbol)
+    state.halt_symbol(row.symbol, f"{row.order_id} had ended and works on as {new}")
+    order.shown.lives = True
