@@ -256,11 +256,12 @@ class Chains:
             self.keep(report)
 
     def learn(
-        self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport], now: datetime
+        self, known: Mapping[str, TrackedOrder], reports: Sequence[OrderReport], now: datetime
     ) -> list[OrderReport]:
-        """Store the rows of the chains; return those of new ids. An amendment changes neither
-        symbol nor side; ids of another day do not count. Of several new ones the one that still
-        works is newest, in whatever order they are listed. One may have counted as somebody else's
+        """Store the rows of the chains; return those of new ids, oldest first. An amendment changes
+        neither symbol nor side; ids of another day do not count. Of several new ones the one that
+        still works is newest, in whatever order they are listed; one that was given before a known
+        one is older than that, however late it is listed. One may have counted as somebody else's
         until its order was known.
         """
         new: dict[str, OrderReport] = {}
@@ -281,12 +282,34 @@ class Chains:
             counted = known.get(self.first(report.order_id))
             if is_alike and (counted is None or (order.is_own and not counted.is_own)):
                 new[report.order_id] = report
-        for report in sorted(new.values(), key=_newness):
-            self._add(known[self.first(report.root_order_id)], report, now)
+        found = sorted(new.values(), key=_newness)
+        listed = {each.order_id: each for each in reports}
+        for report in found:
+            order = known[self.first(report.root_order_id)]
+            if not self._add_earlier(order.row.order_id, report, listed):
+                self._add(order, report, now)
         if self._of:
             for report in sorted(reports, key=lambda one: self.is_former(one.order_id)):
                 self.keep(report)  # the newest id's row says whether an older one may work again
-        return [*new.values()]
+        return found
+
+    def _add_earlier(
+        self, first: str, report: OrderReport, listed: Mapping[str, OrderReport]
+    ) -> bool:
+        """Add an id that another one had followed before its row was seen, so that nothing counts
+        anew; return False if it is the newest.
+        """
+        chain = self._of.get(first)
+        if chain is None or report.order_id in self._of:
+            return False
+        at, rows = len(chain.ids), {**chain.rows, **listed}
+        while at > 1 and _is_earlier(report, chain.ids[at - 1], rows.get(chain.ids[at - 1])):
+            at -= 1
+        if at == len(chain.ids):
+            return False
+        chain.ids.insert(at, report.order_id)
+        self._first[report.order_id] = first
+        return True
 
     def _add(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
         row, change = order.row, order.change
@@ -341,13 +364,27 @@ class Chains:
         return report if chain is None else chain.whole(now)
 
 
-def _newness(report: OrderReport) -> tuple[bool, bool, bool, float, int, str]:
+def _newness(report: OrderReport) -> tuple[bool, bool, bool, tuple[float, int, str]]:
     """Rank the rows of several ids of an order by what says that one is newer: it works, it was not
     refused (then the order went on under another), it was not changed into another (that ends as
     cancelled), its time, its id.
     """
-    placed_s = report.placed_at.timestamp() if report.placed_at is not None else 0.0
     is_last = shown_state(report) is not OrderState.CANCELLED
-    by_id = len(report.order_id), report.order_id
     was_taken = report.state is not OrderState.REJECTED
-    return report.remaining_quantity > 0, was_taken, is_last, placed_s, *by_id
+    return report.remaining_quantity > 0, was_taken, is_last, _given(report)
+
+
+def _given(report: OrderReport) -> tuple[float, int, str]:
+    """Rank a row by when its id was given: its time, its id."""
+    placed_s = report.placed_at.timestamp() if report.placed_at is not None else 0.0
+    return placed_s, len(report.order_id), report.order_id
+
+
+def _is_earlier(report: OrderReport, order_id: str, row: OrderReport | None) -> bool:
+    """Return whether an id that is seen only now was given before a known one. Both what its row
+    shows and when it was given have to say so, as the known one's row may be an old one; where that
+    has none yet, the ids alone say it.
+    """
+    if row is None:
+        return (len(report.order_id), report.order_id) < (len(order_id), order_id)
+    return _newness(report) < _newness(row) and _given(report) < _given(row)

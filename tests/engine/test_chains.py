@@ -9,6 +9,7 @@ import pytest
 
 from bot.domain.entry import (
     Fill,
+    IntentMoved,
     IntentRecorded,
     Note,
     OrderResultSeen,
@@ -34,6 +35,7 @@ from bot.domain.recovery import Recovery, StoredAmend, StoredChanges, StoredInte
 from bot.engine.chains import FORMER_ENDS_WITHIN, Chain
 from bot.engine.settings import EngineSettings
 from bot.engine.tracked import AmendVerdict
+from bot.journal.journal import Journal
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
 from tests.rows import every_row
 
@@ -1283,3 +1285,155 @@ def test_a_change_that_was_refused_is_older_than_one_that_traded_and_was_cancell
     assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD2", "ORD3"]
     assert [fill.quantity for fill in stage.all(Fill)] == [300]
     assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+# ------------------------------------------------------------- which of several ids is the newest
+
+
+def _changed_twice(done, *, second=0, restarts=False):
+    """The rows of an order of 100 that somebody has changed twice under new ids, oldest first: the
+    first had 40 matched, the second `second`, the third `done`. Where the count restarts each
+    counts its own.
+    """
+    so_far, rows = 0, []
+    for number, executed in ((1, 40), (2, second), (3, done)):
+        quantity = 100 - so_far if restarts else 100
+        so_far += executed
+        left = quantity - executed
+        row = replace(
+            report_of(BY_HAND, f"ORD{number}", executed=executed, average=PRICE),
+            root_order_id="ORD1",
+            quantity=quantity,
+            remaining_quantity=left,
+            raw=f"ORD{number} {executed}",
+        )
+        if number < 3:
+            ended = replace(row, remaining_quantity=0, cancelled_quantity=left)
+            row = replace(ended, state=OrderState.CANCELLED)
+        elif left == 0:
+            row = replace(row, status="MATCHED_ALL", state=OrderState.FILLED)
+        rows.append(row)
+    return rows
+
+
+BY_HAND = Stage().buy(100, PRICE)
+CARRIED: Any = [_changed_twice(50, second=40), _changed_twice(100, second=40)]
+FROM_ZERO: Any = [_changed_twice(10, restarts=True), _changed_twice(60, restarts=True)]
+
+
+def _with_lists(*lists):
+    """An order of 100, and the day order book read with each of these lists."""
+    stage = Stage()
+    intent = stage.buy(100, PRICE)
+    stage.send(intent)
+    finished = replace(stage.finished_of(intent), outcome="ACCEPTED")
+    stage.answer(intent, Accepted(result_of(intent)), finished)
+    for rows in lists:
+        stage.after(25).book(*rows)
+    return stage
+
+
+async def _started_again(stage, url):
+    """A start from the journal that has what this engine recorded."""
+    journal = Journal.open(url)
+    sent = next(n for n, one in enumerate(stage.entries) if isinstance(one, IntentRecorded)) + 1
+    attempt = replace(attempt_of(BY_HAND, START), attempt_id="a-L-0001")
+    move = IntentMoved(START, "L-0001", SendState.READY, SendState.SENDING, "sent")
+    transactions: Any = (stage.entries[:sent], [attempt, move], stage.entries[sent:])
+    for entries in transactions:
+        await journal.write(entries)
+    again = Stage(recovery=await journal.recover(DAY))
+    again.now = stage.now
+    await journal.close()
+    return again
+
+
+def _ids_and_fills(*stages):
+    ids = [*stages[-1].engine._state.chains.ids("ORD1")]
+    return ids, sum(fill.quantity for stage in stages for fill in stage.all(Fill))
+
+
+@pytest.mark.parametrize(("now", "filled"), [CARRIED, FROM_ZERO])
+def test_an_id_that_a_later_list_shows_first_is_not_the_newest_if_it_was_changed_before(
+    now, filled
+):
+    first, _, third = now
+
+    stage = _with_lists([first, third], now)
+    while_it_works = stage.engine._state.chains.current("ORD1"), _ids_and_fills(stage)[1]
+    for _ in range(2):
+        stage.after(25).book(*filled)
+
+    assert while_it_works == ("ORD3", 50)
+    assert _ids_and_fills(stage) == (["ORD1", "ORD2", "ORD3"], 100)
+    assert stage.entries_of_order().state is OrderState.FILLED
+    assert (_codes(stage), stage.engine.status().halted_symbols) == ([], {})
+
+
+@pytest.mark.parametrize(("now", "filled"), [CARRIED, FROM_ZERO])
+@pytest.mark.parametrize("is_listed_late", [False, True])
+@pytest.mark.parametrize("is_filled_meanwhile", [False, True])
+async def test_a_restart_knows_which_of_several_ids_is_the_newest(
+    now, filled, is_listed_late, is_filled_meanwhile, sqlite_url
+):
+    first, _, third = now
+    before = _with_lists([first, third] if is_listed_late else now, now)
+
+    stage = await _started_again(before, sqlite_url)
+    for rows in (filled,) if is_filled_meanwhile else (now, filled):
+        stage.after(25).book(*rows)
+    stage.after(25).book(*filled)
+
+    assert _ids_and_fills(before, stage) == (["ORD1", "ORD2", "ORD3"], 100)
+    assert stage.entries_of_order().state is OrderState.FILLED
+    assert (_codes(stage), stage.engine.status().halted_symbols) == ([], {})
+
+
+async def test_after_a_restart_an_earlier_id_is_not_the_newest_though_that_is_not_listed(
+    sqlite_url,
+):
+    [first, second, third], filled = CARRIED
+    before = _with_lists([first, third])
+
+    stage = await _started_again(before, sqlite_url)
+    stage.after(25).book(first, second)
+    stage.after(25).book(*filled)
+
+    assert _ids_and_fills(before, stage) == (["ORD1", "ORD2", "ORD3"], 100)
+
+
+def test_an_id_that_has_ended_is_the_newest_though_an_old_row_shows_the_one_before_at_work():
+    first, second, third = _changed_twice(50, second=40)
+    old = replace(second, state=OrderState.ACCEPTED, remaining_quantity=60, cancelled_quantity=0)
+    over = replace(third, remaining_quantity=0, cancelled_quantity=50)
+    stage = _with_lists([first, old])
+
+    stage.after(25).book(first, old, replace(over, state=OrderState.CANCELLED))
+    stage.after(25).book(first, second, replace(over, state=OrderState.CANCELLED))
+
+    assert _ids_and_fills(stage) == (["ORD1", "ORD2", "ORD3"], 50)
+
+
+async def test_after_a_restart_an_earlier_id_is_not_the_newest_though_an_old_row_shows_it_at_work(
+    sqlite_url,
+):
+    [first, second, third], filled = CARRIED
+    old = replace(second, state=OrderState.ACCEPTED, remaining_quantity=60, cancelled_quantity=0)
+    before = _with_lists([first, replace(second, order_id="ORD9"), third])
+
+    stage = await _started_again(before, sqlite_url)
+    stage.after(25).book(first, replace(old, order_id="ORD9"), third)
+    stage.after(25).book(first, replace(second, order_id="ORD9"), filled[-1])
+
+    assert _ids_and_fills(before, stage) == (["ORD1", "ORD9", "ORD3"], 100)
+
+
+def test_a_new_id_that_works_is_the_newest_though_it_sorts_before_the_one_that_was_changed():
+    first, second, third = _changed_twice(50, second=40)
+    row = replace(third, order_id="ORD2", price=PRICE - 50)
+    old = replace(second, order_id="ORD3", state=OrderState.ACCEPTED, remaining_quantity=60)
+    stage = _with_lists([first, replace(old, cancelled_quantity=0)])
+
+    stage.after(25).book(first, replace(second, order_id="ORD3"), row)
+
+    assert _ids_and_fills(stage) == (["ORD1", "ORD3", "ORD2"], 50)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from bot.domain.entry import OrderUpdated
+from bot.domain.entry import OrderResultSeen, OrderUpdated
 from bot.domain.local_time import local_date
 from bot.domain.message import (
     OrderRead,
@@ -83,11 +83,20 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
 
 
 def _learn_ids(state: State, reports: Sequence[OrderReport]) -> None:
-    """Learn under which new ids orders go on; what counted as somebody else's is ours then."""
-    for new in state.chains.learn(state.orders, reports, state.now):
+    """Learn under which new ids orders go on; what counted as somebody else's is ours then. Each is
+    journalled, as a restart needs them oldest first: of those in between it sees the rows again.
+    """
+    found = state.chains.learn(state.orders, reports, state.now)
+    learnt = {new.order_id for new in found}
+    for new in found:
         renamed = state.orders[state.chains.first(new.order_id)]
+        ids = state.chains.ids(renamed.row.order_id)
         if new.order_id in state.orders:
             asks.claim_as(state, renamed, new)
+        elif renamed.is_own and learnt.issuperset(ids[ids.index(new.order_id) :]):
+            intent_id = renamed.row.intent_id
+            seen = OrderResultSeen(state.now, "book", new.order_id, intent_id, None, new.raw)
+            state.record(seen)
         if not renamed.is_open and new.remaining_quantity > 0:
             revived.tell_of_another_id(state, renamed, new)
 
