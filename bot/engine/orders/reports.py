@@ -73,7 +73,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     guarded(state, "what the day order book lists", _learn_listed, state, event)
     state.satisfy_polls(event.requested_at)
     strange = lost_places.match(state, event, [*unowned.values()])
-    _learn_ids(state, strange)  # of an order that was found only now
+    _learn_ids(state, reports)  # of an order that was found only now
     for report in strange:
         if report.order_id != state.chains.first(report.order_id):
             continue  # merged with the next list

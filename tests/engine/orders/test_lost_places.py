@@ -3,10 +3,10 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Fill, Note
+from bot.domain.entry import Fill, Note, Verdict
 from bot.domain.message import NonceBurnt, PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState
-from bot.domain.outcome import Resolution
+from bot.domain.outcome import Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
 from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of
 
@@ -126,3 +126,26 @@ def test_a_row_that_names_an_order_of_ours_in_another_symbol_is_asked_about():
 
     assert _lost_states(stage)[dear.intent_id] is SendState.AMBIGUOUS
     assert _is_told(stage)
+
+
+def test_a_lost_place_is_over_for_no_list_while_it_works_under_its_new_id():
+    """The row of its new id counted as somebody else's while its place was being answered."""
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    old, new = _changed_into(report_of(intent), intent, "ORD2")
+    rows = old, replace(new, price=26_950)
+    stage.after(6).book(*rows)
+    before = _owners(stage)
+    stage.after(4).answer(intent, Unknown("deadline", None))
+
+    stage.after(2).book(*rows)
+    told, chains = _told(stage), stage.engine._state.chains
+    stage.quote()
+    stage.account()
+    stage.request(lambda s: s.buy(100, limit=26_900, why="mine was cancelled"))
+
+    assert before == {"ORD2": None}
+    assert (_owners(stage), chains.current("ORD1")) == ({"ORD1": intent.intent_id}, "ORD2")
+    assert told[-2:] == ["ORDER_LIVES", "SYMBOL_HALTED"]
+    assert (stage.decided()[0], stage.new(PlaceOrder)) == (Verdict.BLOCKED, [])
