@@ -230,6 +230,16 @@ class NetAssets:
     last: int
     is_sure: bool = False
 
+    @classmethod
+    def first(cls, new: int, ledger: AccountLedger | None) -> "NetAssets":
+        """Return what counts after the first read of a run: one that is more than twice what was
+        last agreed on, so far as anything was, does so once the next read shows about the same.
+        """
+        base = ledger.base.net_asset_value if ledger is not None else 0
+        if new > 2 * base > 0:
+            return cls(base, new, is_sure=True)
+        return cls(new, new, is_sure=base > 0 and is_near(new, base))
+
     def followed_by(self, new: int) -> "NetAssets":
         """Return what counts after another read. One that has more than doubled, or fallen to less
         than half, counts once the next read shows about the same: alone it may be false.

@@ -373,8 +373,8 @@ def on_account(state: State, event: AccountRead) -> None:
     if event.rights is not None:
         state.rights[snapshot.account] = event.rights
     worth, known = max(0, snapshot.net_asset_value), state.reconciling.net_assets
-    seen = known.get(snapshot.account)
-    known[snapshot.account] = NetAssets(worth, worth) if seen is None else seen.followed_by(worth)
+    seen, ledger = known.get(snapshot.account), state.ledgers.get(snapshot.account)
+    known[snapshot.account] = seen.followed_by(worth) if seen else NetAssets.first(worth, ledger)
     certain = ledgers.reconcile(state, snapshot)
     breaks.judge(state, snapshot, certain)
     ledger = state.ledgers.get(snapshot.account)

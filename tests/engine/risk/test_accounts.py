@@ -8,6 +8,7 @@ from bot.domain.entry import Decision, Fill, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     AccountRead,
+    InstrumentsRead,
     PlaceOrder,
     QuoteReceived,
     ReadAccount,
@@ -17,12 +18,13 @@ from bot.domain.message import (
 from bot.domain.operations import AmendAsked, EarlierOrdersRead
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Unknown
+from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.risk.accounts import means_of
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import differences
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of, result_of
+from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, START, Stage, report_of, result_of
 
 
 def _means(stage):
@@ -608,3 +610,49 @@ def test_an_order_without_a_price_reserves_at_the_ceiling():
     assert _free(stage) == 100_000_000 - _with_fee(2_885_000)
     stage.engine._state.beliefs["HPG"].frame = None
     assert _free(stage) == 100_000_000 - _with_fee(2_700_000)
+
+
+OF_NET_ASSETS = AccountLimits(max_gross_nav_ppm=200_000, max_loss_nav_ppm=15_000)
+
+
+def _allowed(base, *reads):
+    """What a start with this base allows after each read: bought in all, and lost in a day."""
+    known = AccountSnapshot(START - timedelta(hours=1), ACCOUNT, 100_000_000, base or 0, {})
+    recovery = Recovery(DAY, bases=() if base is None else (known,))
+    settings = EngineSettings(account_limits=OF_NET_ASSETS)
+    stage = Stage(settings=settings, recovery=recovery, is_open=False)
+    allowed = []
+    for each in reads:
+        stage.after(15).account(net_assets=each)
+        limits = {one.key: one.allowed for one in stage.engine.limits() if one.scope == "account"}
+        allowed.append((limits["max_gross_of_nav"], limits["max_loss_per_day"]))
+    return allowed
+
+
+def test_the_first_net_assets_of_a_run_open_no_limit_before_a_second_read():
+    right, large = 100_000_000, 1_000_000_000
+    of_right, of_large = (20_000_000, 1_500_000), (200_000_000, 15_000_000)
+
+    assert _allowed(right, large, right, large) == [of_right] * 3
+    assert _allowed(right, right, large, right) == [of_right] * 3
+    assert _allowed(right, large, large) == [of_right, of_large], "it was paid in"
+    assert _allowed(right, 2 * right + 1)[0] == of_right
+    assert _allowed(right, 2 * right)[0] == (40_000_000, 3_000_000)
+    assert _allowed(large, right) == [of_right], "a fall counts at once"
+    for none in (0, -1, None):
+        assert _allowed(none, large) == [of_large], "nothing is known that speaks against it"
+
+
+def test_a_first_read_whose_net_assets_are_too_large_lets_no_order_out():
+    known = AccountSnapshot(START - timedelta(hours=1), ACCOUNT, 100_000_000, 100_000_000, {})
+    settings = EngineSettings(account_limits=OF_NET_ASSETS)
+    stage = Stage(settings=settings, recovery=Recovery(DAY, bases=(known,)), is_open=False)
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+    stage.account(net_assets=1_000_000_000)
+    stage.handle(Reconciled(stage.now))
+    stage.quote()
+
+    stage.request(lambda s: s.buy(2_000, limit=27_000, why="54 of 100 million"))
+
+    assert stage.decided() == ("BLOCKED", "GROSS")
