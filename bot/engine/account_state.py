@@ -264,6 +264,11 @@ class Exposure:
         worth.days.setdefault(symbol, DayTrade()).take(fill)
         worth.result += self._gain(worth, symbol)
 
+    def is_traded(self, symbol: str) -> bool:
+        """Return whether an own fill of today is in a symbol."""
+        days = (worth.days.get(symbol) for worth in self._accounts.values())
+        return any(day is not None and (day.moved or day.spent) for day in days)
+
     def begin_day(self) -> None:
         """Reset for a new day, whose references are not known yet."""
         self._marks.clear()

@@ -62,17 +62,28 @@ def objection(state: State, account: str, side: Side) -> str | None:
 
 def mark(state: State, quote: Quote) -> None:
     """Set today's value of a share. Before the day's first phase a quote may still be yesterday's,
-    and before the first trade its last price is. One without a reference has the day's, and one
-    that does not say whether anything was traded, or denies it after the first trade, counts with
-    its last price.
+    and before the first trade its last price is. One without a reference has the day's.
     """
     reference, known = quote.reference, state.exposure.mark_of(quote.symbol)
     if reference is None and known is not None:
         reference = known.reference
     if reference is not None and _trades(state, quote.symbol):
-        has_traded = quote.volume != 0 or belief.of(state, quote.symbol).has_traded
-        price = quote.last if has_traded else reference
+        price = quote.last if _has_traded(state, quote) else reference
         state.exposure.mark(quote.symbol, Mark(price, reference))
+
+
+def _has_traded(state: State, quote: Quote) -> bool:
+    """Return whether the last price is of today, also of a quote that denies it after the first
+    trade. One without a volume does not say it: then a price of today in it does, one that has
+    moved, or an own fill.
+    """
+    known = belief.of(state, quote.symbol)
+    if known.first_last is None:
+        known.first_last = quote.last
+    says = bool(quote.volume or quote.open or quote.high) or quote.last != known.first_last
+    known.is_priced |= says or state.exposure.is_traded(quote.symbol)
+    has_volume = quote.volume != 0 if quote.volume is not None else known.is_priced
+    return has_volume or known.has_traded
 
 
 def begin_day(state: State) -> None:

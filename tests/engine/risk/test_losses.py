@@ -16,10 +16,11 @@ from bot.domain.entry import (
     StrategySwitched,
     Verdict,
 )
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.message import (
     CancelOrder,
     InstrumentsRead,
+    PhaseChanged,
     PlaceOrder,
     QuoteReceived,
     ReadOrderToCancel,
@@ -30,6 +31,7 @@ from bot.domain.operations import Action, OperatorActed, TradingDayEnded
 from bot.domain.order import OrderState, Side
 from bot.domain.outcome import Accepted, Refused
 from bot.domain.plan import AccountLimits, Limits, Wake
+from bot.domain.quote import Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.belief import GOOD_ANSWERS
@@ -97,6 +99,78 @@ def test_a_share_is_worth_its_last_price_unless_nothing_was_traded(volume, is_lo
     stage.account(total=1_000)
 
     assert _alerts(stage) == ["ENTRIES_STOPPED"] * is_lost
+
+
+def _of_an_earlier_day(volume=None, **changes):
+    """A thousand shares held over night at UPCOM, whose reference is yesterday's average, and a
+    way to show their quote, whose last price is still yesterday's last: 500,000 VND below it.
+    """
+    held = RecoveredStrategy({"HPG": (1_000, 11_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": held})
+    settings = EngineSettings(account_limits=LIMIT)
+    stage = Stage(settings=settings, cash=10**9, sellable=1_000, recovery=recovery, is_open=False)
+    listed = Instrument("HPG", Exchange.UPCOM)
+    stage.handle(InstrumentsRead(stage.now, (listed,)))
+    stage.handle(PhaseChanged(stage.now, Exchange.UPCOM, Phase.PROGRESS, None))
+    quote = Quote(
+        "HPG", Exchange.UPCOM, 11_500, 12_000, 13_800, 10_200, None, None, None, volume, stage.now
+    )
+
+    def show(**changes):
+        stage.after(5)
+        now = replace(quote, updated_at=stage.now, **changes)
+        stage.handle(QuoteReceived(stage.now, now))
+        stage.account()
+        return _alerts(stage)
+
+    show(**changes)
+    stage.handle(Reconciled(stage.now))
+    return stage, show
+
+
+@pytest.mark.parametrize("volume", [None, 0])
+def test_a_last_price_of_an_earlier_day_is_no_loss_of_today(volume):
+    stage, show = _of_an_earlier_day(volume)
+
+    assert [show(), show()] == [[], []]
+    assert stage.engine.status().state is RunState.RUNNING
+
+
+STOPPED = ["ENTRIES_STOPPED", "LOSS_HALT"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"last": 11_400}, {"open": 11_500}, {"high": 11_500}, {"volume": 100}], ids=str
+)
+def test_a_quote_without_a_volume_counts_once_something_says_that_the_symbol_has_traded(changes):
+    stage, show = _of_an_earlier_day()
+
+    told = show(**changes)
+    again = show()
+
+    assert (told, again) == (STOPPED, STOPPED)
+    assert stage.engine._state.exposure.mark_of("HPG") == Mark(11_500, 12_000)
+
+
+def test_what_has_traded_on_one_day_has_not_on_the_next():
+    stage, show = _of_an_earlier_day()
+    show(last=12_000)
+    stage.now = datetime.combine(DAY + timedelta(days=1), time(9, 30), EXCHANGE_TZ)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(PhaseChanged(stage.now, Exchange.UPCOM, Phase.PROGRESS, None))
+
+    show()
+
+    assert stage.engine._state.exposure.mark_of("HPG") == Mark(12_000, 12_000)
+
+
+def test_an_own_fill_of_today_says_that_the_symbol_has_traded():
+    stage, show = _of_an_earlier_day()
+    bought(stage, 100, 11_500)
+
+    show()
+
+    assert stage.engine._state.exposure.mark_of("HPG") == Mark(11_500, 12_000)
 
 
 @pytest.mark.parametrize("volume", [None, 0])
