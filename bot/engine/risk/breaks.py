@@ -228,8 +228,19 @@ def alerts(state: State) -> Iterable[Standing]:
 
 
 def _lasting(state: State) -> Iterator[tuple[str, Standing]]:
-    """Yield what each read of the last minutes has shown differently, with a name for it."""
+    """Yield what each read of the last minutes has shown differently, with a name for it. While
+    shares do, none of the reads counts, so that the account's figures grow old.
+    """
+    limit = state.settings.account_limits.max_account_age
+    limit_s = None if limit is None else round(limit.total_seconds())
     for account, ledger in state.ledgers.items():
+        are_held = limit_s is not None and any(symbol for symbol, _ in ledger.doubts)
+        does = "Orders go on"
+        if are_held:
+            does = (
+                f"Nothing is bought while its figures are older than {limit_s:,} s; sales and "
+                "cancels go on"
+            )
         for (symbol, what), doubt in ledger.doubts.items():
             if doubt.seen_at - doubt.begun_at < DOUBT_LASTS:
                 continue
@@ -238,7 +249,7 @@ def _lasting(state: State) -> Iterator[tuple[str, Standing]]:
             text = (
                 f"{name}: each read of the account …{account[-5:]} since {since} differs from the "
                 f"bot's own fills (the last by {off}), and none has confirmed another: it is no "
-                "break yet. Orders go on. Compare with the broker's app (bot reconcile); if money "
+                f"break yet. {does}. Compare with the broker's app (bot reconcile); if money "
                 'or shares are missing: bot pause --reason "…"'
             )
             facts: Numbers = {
@@ -247,8 +258,10 @@ def _lasting(state: State) -> Iterator[tuple[str, Standing]]:
                 "what": name,
                 "since": doubt.begun_at.isoformat(),
                 "off": off,
+                "do_buys_leave": not are_held,
+                "limit_s": limit_s,
             }
-            yield f"{name} {since}", Standing("ACCOUNT_IN_DOUBT", text, facts)
+            yield f"{account} {name} {since}", Standing("ACCOUNT_IN_DOUBT", text, facts)
 
 
 def _standing(found: Break) -> Standing:

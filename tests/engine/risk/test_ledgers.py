@@ -10,6 +10,7 @@ from bot.domain.entry import AccountSeen, Fill, Note, OrderUpdated, RunState, St
 from bot.domain.instrument import Phase
 from bot.domain.message import AccountRead, PlaceOrder, Reconciled, TradingDayStarted
 from bot.domain.order import OrderReport, OrderState, SendState
+from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk.expected import Expected, Shares, expected_at
@@ -595,11 +596,60 @@ def test_what_differs_in_every_read_otherwise_is_told_after_three_minutes_and_un
         "what": "cash",
         "since": (START + timedelta(seconds=135)).isoformat(),
         "off": f"{-GONE - 12:+,} VND",
+        "do_buys_leave": True,
+        "limit_s": None,
     }
     day.read(15, cash=-GONE - 13)
     assert day.told() == ["ACCOUNT_IN_DOUBT"]
     day.read()
     assert day.stage.engine.status().standing == ()
+
+
+@pytest.mark.parametrize(
+    ("shares", "limit_s", "says"),
+    [
+        (50, 120, "Nothing is bought while its figures are older than 120 s; sales and cancels go"),
+        (50, None, "Orders go on"),
+        (0, 120, "Orders go on"),
+    ],
+)
+def test_a_doubt_that_lasts_says_whether_buys_go_on(shares, limit_s, says):
+    most = None if limit_s is None else timedelta(seconds=limit_s)
+    limits = AccountLimits(max_account_age=most)
+    day = Trading(Stage(settings=EngineSettings(account_limits=limits)))
+    day.read()
+    day.buy()
+    day.read(20)
+    day.read(20)
+
+    for times in range(14):
+        day.read(15, shares=-shares - times if shares else 0, cash=-GONE - times)
+    day.stage.quote()
+    day.stage.request(lambda s: s.buy(100, limit=26_900, why="as asked"))
+
+    goes_on = says == "Orders go on"
+    standing = [
+        each for each in day.stage.engine.status().standing if each.code == "ACCOUNT_IN_DOUBT"
+    ]
+    facts = [(each.facts["do_buys_leave"], each.facts["limit_s"]) for each in standing]
+    assert [f"break yet. {says}" in each.text for each in standing] == [True] * (1 + bool(shares))
+    assert set(facts) == {(goes_on, limit_s)}
+    assert day.stage.decided() == (("PASSED", "OK") if goes_on else ("BLOCKED", "ACCOUNT_AGE"))
+
+
+def test_a_doubt_about_each_of_two_accounts_since_the_same_second_is_told_twice():
+    day = trading()
+
+    for times in range(14):
+        day.read(15, cash=-GONE - times)
+        for number in (2, 3):
+            off = GONE + times if times else 0
+            name = f"120C90000{number}.1"
+            shown = AccountSnapshot(day.stage.now, name, 10**9 - off, 0, {})
+            day.stage.handle(AccountRead(day.stage.now, shown))
+
+    told = [note.numbers["account"] for note in day.stage.all(Note) if note.kind == "ALERT"]
+    assert told == ["001.1", "002.1", "003.1"]
 
 
 def test_a_read_that_agrees_in_between_begins_the_three_minutes_anew():
