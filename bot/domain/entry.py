@@ -56,6 +56,8 @@ BOOK_ACCEPTED: Final = "book_accepted"
 """In a note of a resume: the day on which buys go out although the day order book is an earlier
 one's.
 """
+IN_DOUBT: Final = "in_doubt"
+"""In a decision to cancel: it was known already that the order may be somebody else's."""
 
 
 class Verdict(StrEnum):

@@ -207,6 +207,10 @@ class Recovery:
     """
     cancels: Mapping[str, str] = field(default_factory=dict)
     """today's intent -> why its order is to be cancelled; most of these orders have ended"""
+    knowing_cancels: frozenset[str] = frozenset()
+    """Those of these intents whose order was known to be perhaps somebody else's when it was to be
+    cancelled.
+    """
     flatten: StoredFlatten | None = None
     faults: tuple[StoredFault, ...] = ()
     """Faults behind the halt that continues, oldest first."""

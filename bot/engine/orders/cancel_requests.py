@@ -7,13 +7,14 @@ it turns up. `cancels.py` carries a cancel through;
 account read, and each requested order.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import (
     ENTRIES_SCOPE,
+    IN_DOUBT,
     Decision,
     Numbers,
     OrderUpdated,
@@ -22,6 +23,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import Intent, SendState, Side
+from bot.domain.recovery import Recovery
 from bot.engine import gate
 from bot.engine.orders import matching
 from bot.engine.risk.losses import limit_of
@@ -37,16 +39,21 @@ DOUBT_LOOK: Final = timedelta(seconds=15)
 def request(state: State, order: TrackedOrder, reason: str) -> None:
     """Request the cancel of an own order; a repeated request is still one cancel."""
     row, under_way = order.row, state.cancels.get(order.row.order_id)
-    if under_way is not None:
-        under_way.is_knowing |= is_in_doubt(state, order)
+    is_knowing = is_in_doubt(state, order)
+    if under_way is not None and is_knowing and not under_way.is_knowing:
+        under_way.is_knowing = True
+        _decide(state, order, Verdict.PASSED, "CANCEL", reason, {IN_DOUBT: True})
     if not order.is_open or not order.is_own or under_way is not None:
         return
-    _begin(state, order, reason)
+    _begin(state, order, reason, is_knowing=is_knowing)
     matching.tell_left(state, reason, row.order_id)
-    _decide(state, order, Verdict.PASSED, "CANCEL", reason)
+    known: Numbers = {IN_DOUBT: True} if is_knowing else {}
+    _decide(state, order, Verdict.PASSED, "CANCEL", reason, known)
 
 
-def _decide(state: State, order: TrackedOrder, verdict: Verdict, code: str, why: str) -> None:
+def _decide(
+    state: State, order: TrackedOrder, verdict: Verdict, code: str, why: str, known: Numbers
+) -> None:
     row = order.row
     state.record(
         Decision(
@@ -56,7 +63,7 @@ def _decide(state: State, order: TrackedOrder, verdict: Verdict, code: str, why:
             verdict=verdict,
             code=code,
             why=why,
-            numbers={"open": order.open_quantity, "executed": row.executed_quantity},
+            numbers={"open": order.open_quantity, "executed": row.executed_quantity, **known},
             request_id=row.intent_id,
             side=row.side,
             quantity=order.open_quantity,
@@ -66,10 +73,10 @@ def _decide(state: State, order: TrackedOrder, verdict: Verdict, code: str, why:
     )
 
 
-def _begin(state: State, order: TrackedOrder, reason: str) -> None:
+def _begin(state: State, order: TrackedOrder, reason: str, *, is_knowing: bool) -> TrackedCancel:
     now, order_id = state.now, order.row.order_id
-    is_knowing = is_in_doubt(state, order)
-    state.cancels[order_id] = TrackedCancel(order_id, reason, now, now, is_knowing)
+    cancel = state.cancels[order_id] = TrackedCancel(order_id, reason, now, now, is_knowing)
+    return cancel
 
 
 def give_up_in_doubt(state: State, cancel: TrackedCancel) -> bool:
@@ -85,7 +92,7 @@ def give_up_in_doubt(state: State, cancel: TrackedCancel) -> bool:
     if tracked is not None and tracked.intent.expire_after is not None:
         order.expires_at = state.now + DOUBT_LOOK
     doubt = f"{cancel.order_id} may be somebody else's ({cancel.reason})"
-    _decide(state, order, Verdict.SKIPPED, "IN_DOUBT", doubt)
+    _decide(state, order, Verdict.SKIPPED, "IN_DOUBT", doubt, {})
     return True
 
 
@@ -168,15 +175,20 @@ def sweep(state: State, order: TrackedOrder) -> None:
         request(state, order, reason)
 
 
-def take_up(state: State, wanted: Mapping[str, str]) -> None:
-    """Continue the cancels that an earlier run of the day had begun: reasons by intent."""
-    state.gate.cancel_when_seen.update(wanted)
+def take_up(state: State, recovery: Recovery) -> None:
+    """Continue the cancels that an earlier run of the day had begun. One that was requested before
+    its order came into doubt is given up, as that run would have done.
+    """
+    state.gate.cancel_when_seen.update(recovery.cancels)
     for order in state.open_orders():
         order_id = order.row.order_id
         reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")
         is_todays = order.row.trading_date == state.trading_date
         if reason is not None and is_todays and order_id not in state.cancels:
-            _begin(state, order, reason)
+            is_knowing = order.row.intent_id in recovery.knowing_cancels
+            cancel = _begin(state, order, reason, is_knowing=is_knowing)
+            if give_up_in_doubt(state, cancel):
+                continue
             text = f"{order_id} was to be cancelled before the restart, and still is: {reason}"
             state.note("CANCEL", text, symbol=order.row.symbol)
 

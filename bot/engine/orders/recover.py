@@ -114,7 +114,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:
         breaks.begin_damage(state, recovery.damage)
-    guarded(state, "cancels at the start", cancel_requests.take_up, state, recovery.cancels)
+    guarded(state, "cancels at the start", cancel_requests.take_up, state, recovery)
     if recovery.flatten is not None and recovery.run_state is RunState.HALTED:
         guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
     if recovery.started_by:

@@ -92,7 +92,7 @@ def read_recovery(
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     breaks, next_break_number = open_breaks(connection)
     shown = later_shown(connection, day)
-    later = later_ids(shown)
+    later, (wanted, knowing) = later_ids(shown), cancels(connection, day)
     return Recovery(
         trading_date=trading_date,
         next_intent_number=max(
@@ -129,7 +129,8 @@ def read_recovery(
         limits=limits.numbers if limits is not None else {},
         closes=closes(connection, day),
         book_accepted_on=book_accepted_on(connection),
-        cancels=cancels(connection, day),
+        cancels=wanted,
+        knowing_cancels=knowing,
         flatten=flatten(connection),
         faults=tuple(faults(connection)) if kept.state is RunState.HALTED else (),
         crashes=crashes(connection),

@@ -13,7 +13,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.domain import local_time
-from bot.domain.entry import AttemptStarted, Verdict
+from bot.domain.entry import IN_DOUBT, AttemptStarted, Verdict
 from bot.domain.order import (
     TERMINAL_STATES,
     UNRESOLVED_SENDS,
@@ -202,16 +202,16 @@ def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmen
             )
 
 
-def cancels(connection: sa.Connection, day: str) -> dict[str, str]:
-    """Return why each order of today is to be cancelled: from the decision, else from a DELETE. A
-    cancel that was given up, because the order may be somebody else's, is not taken up again.
+def cancels(connection: sa.Connection, day: str) -> tuple[dict[str, str], frozenset[str]]:
+    """Return why each order of today is to be cancelled: from the decision, else from a DELETE; and
+    `Recovery.knowing_cancels`. A cancel that was given up, because the order may be somebody
+    else's, is not taken up again.
     """
     intents, decisions, attempts = tables.intents, _DECISIONS, _ATTEMPTS
     is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
     is_wish |= decisions.c.code == "IN_DOUBT"
-    wishes = sa.select(intents.c.intent_id, decisions.c.why, decisions.c.code).join(
-        decisions, decisions.c.request_id == intents.c.intent_id
-    )
+    columns = intents.c.intent_id, decisions.c.why, decisions.c.code, decisions.c.numbers
+    wishes = sa.select(*columns).join(decisions, decisions.c.request_id == intents.c.intent_id)
     deletes = sa.select(intents.c.intent_id).join(
         attempts, attempts.c.intent_id == intents.c.intent_id
     )
@@ -219,13 +219,17 @@ def cancels(connection: sa.Connection, day: str) -> dict[str, str]:
     found = dict.fromkeys(
         connection.execute(deletes.where(today, attempts.c.verb == "DELETE")).scalars(), "cancel"
     )
-    for intent_id, why, code in connection.execute(
+    knowing = set[str]()
+    for intent_id, why, code, numbers in connection.execute(
         wishes.where(today, is_wish).order_by(decisions.c.seq)
     ):
         found[intent_id] = why
         if code == "IN_DOUBT":
             del found[intent_id]
-    return found
+            knowing.discard(intent_id)
+        elif json.loads(numbers).get(IN_DOUBT):
+            knowing.add(intent_id)
+    return found, frozenset(knowing)
 
 
 def later_ids(shown: Sequence[tuple[str, str, int]]) -> dict[str, tuple[str, ...]]:

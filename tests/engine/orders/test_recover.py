@@ -4,6 +4,7 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.entry import (
+    IN_DOUBT,
     LIMITS_NOTE,
     OFF_NOTE,
     ONLY_SELLS,
@@ -23,8 +24,9 @@ from bot.domain.message import (
     ReadAccount,
     ReadOrderToCancel,
     ReadTodaysOrders,
+    TwoFactorMissing,
 )
-from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed
+from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits
@@ -836,3 +838,66 @@ def test_what_may_be_somebody_elses_stays_so_after_a_restart_whatever_had_halted
     assert any("either its time limit nor its strategy cancels it now" in text for text in told)
     assert stage.decided() == ("SKIPPED", "IN_DOUBT")
     assert first.entries_of_order("O1").note == "may be somebody else's"
+
+
+def _wished(*, knowing, again=False):
+    """An order found by its looks whose cancel waits for a token. Its nonce shows before that, or
+    meanwhile, that it may be somebody else's.
+    """
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+    stage.after(1).book(report_of(intent, "O1"))
+    stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_EXPIRED", "ended", True))
+    if knowing:
+        _found_though_its_nonce_was_unused(stage, intent)
+    stage.after(1).handle(CancelAsked(stage.now, "O1", "operator", "by hand"))
+    if not knowing:
+        _found_though_its_nonce_was_unused(stage, intent)
+    if again:
+        stage.after(1).handle(CancelAsked(stage.now, "O1", "operator", "all the same"))
+    return stage, intent
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(
+    ("knowing", "again", "is_halted", "is_sent"),
+    [
+        (False, False, False, False),
+        (True, False, False, True),
+        (False, True, False, True),
+        (False, False, True, True),
+    ],
+    ids=["before", "knowing", "again", "halt"],
+)
+def test_a_wish_of_before_a_doubt_cancels_nothing_that_may_be_somebody_elses_after_a_restart(
+    knowing, again, is_halted, is_sent, is_restarted
+):
+    stage, intent = _wished(knowing=knowing, again=again)
+    if is_halted:
+        stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "me"))
+    wishes = [one for one in stage.all(Decision) if one.code == "CANCEL"]
+    before, now = stage, stage.now
+    if is_restarted:
+        knew = any(one.numbers.get(IN_DOUBT) for one in wishes)
+        recovery = Recovery(
+            DAY,
+            next_intent_number=2,
+            intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
+            orders=(before.entries_of_order("O1"),),
+            halted_symbols=dict(before.engine._state.halted_symbols),
+            run_state=RunState.HALTED if is_halted else RunState.RUNNING,
+            cancels={"L-0001": "by hand"},
+            knowing_cancels=frozenset({"L-0001"} if knew else ()),
+        )
+        stage = Stage(recovery=recovery)
+    stage.now = now
+    stage.after(1).book(report_of(intent, "O1"))
+    stage.token()
+    stage.pass_time(5)
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["O1"] * is_sent
+    if not is_sent:
+        assert stage.decided() == ("SKIPPED", "IN_DOUBT")
+        assert not [note for note in stage.all(Note) if "still is" in note.text]

@@ -15,6 +15,7 @@ from bot.domain.entry import (
     EXPLAINED,
     FAULT_NOTE,
     FLATTEN_NOTE,
+    IN_DOUBT,
     LIMITS_NOTE,
     PRUNED_NOTE,
     RECONCILE_NOTE,
@@ -652,6 +653,24 @@ async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Jour
     found = (await journal.recover(DAY)).cancels
     assert found == {wished.local_id: "it is ours", sent.local_id: "cancel"}
     assert (await journal.recover(NEXT_DAY)).cancels == {}
+
+
+async def test_which_cancels_were_asked_for_in_spite_of_a_doubt_comes_back(
+    journal: Journal,
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    wish = but(story.decision, code="CANCEL", why="by hand", numbers={})
+    knowing = but(wish, numbers={IN_DOUBT: True})
+    given_up = but(wish, verdict=Verdict.SKIPPED, code="IN_DOUBT")
+
+    found = []
+    for decision in (wish, knowing, given_up, wish):
+        await journal.write([decision])
+        found.append((await journal.recover(DAY)).knowing_cancels)
+
+    assert found == [frozenset(), frozenset({story.local_id}), frozenset(), frozenset()]
 
 
 async def test_the_numbers_that_count_come_back_with_what_was_traded_elsewhere(
