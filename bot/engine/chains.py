@@ -67,16 +67,23 @@ class Chain:
 
     @property
     def current(self) -> str:
-        """The id used in commands: the newest, unless it has ended and an older one works."""
+        """The id used in commands: the newest, unless it has ended and an older one works, or it
+        was refused: then the order went on under the one before it.
+        """
         newest = self.ids[-1]
         if (row := self.rows.get(newest)) is not None and row.remaining_quantity == 0:
-            return next((each for each in reversed(self.ids) if self._is_live(each)), newest)
+            live = (each for each in reversed(self.ids) if self._is_live(each))
+            taken = (each for each in reversed(self.ids) if not self._is_refused(each))
+            return next(live, None) or next(taken, newest)
         return newest
 
     @property
     def is_newest_refused(self) -> bool:
         """True if the amendment came to nothing: then the id before it may work again."""
-        row = self.rows.get(self.ids[-1])
+        return self._is_refused(self.ids[-1])
+
+    def _is_refused(self, order_id: str) -> bool:
+        row = self.rows.get(order_id)
         return row is not None and row.state is OrderState.REJECTED
 
     def _is_live(self, order_id: str) -> bool:
@@ -206,11 +213,13 @@ class Chains:
         for order_id in chain.ids:
             if order_id in reports:
                 self.keep(reports[order_id])
-        newest = chain.ids[-1]
-        if newest not in reports or chain.current != newest:
+        current = chain.current
+        if chain.ids[-1] not in reports or current not in reports:
+            return None
+        if current != chain.ids[-1] and chain.rows[current].remaining_quantity:
             return None
         whole = chain.whole(now)
-        is_by_itself = whole is chain.rows[newest]
+        is_by_itself = whole is chain.rows[current]
         return whole if is_by_itself or not chain.unread else None
 
     def forget_all_but(self, kept: Container[str]) -> None:

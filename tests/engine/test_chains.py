@@ -577,6 +577,27 @@ def test_an_older_id_that_works_again_as_the_newest_was_refused_is_seen_by_a_hal
     assert [each.order_id for each in stage.new(ReadOrderToCancel)] == ["ORD1"]
 
 
+@pytest.mark.parametrize("is_of_before", [False, True])
+def test_an_older_id_that_fills_as_the_newest_was_refused_is_the_whole_order(is_of_before):
+    stage, row = _resized()
+    refused = _later(row, 1, quantity=600, executed=0)
+    refused = replace(refused, status="REJECTED", state=OrderState.REJECTED, remaining_quantity=0)
+    amount = 500 * PRICE
+    full = {"executed_quantity": 500, "executed_amount": amount, "remaining_quantity": 0}
+    filled = replace(row, **full, status="FULLY_FILLED", state=OrderState.FILLED)
+
+    stage.after(5).book(row, refused)
+    if is_of_before:
+        order = _next_day(stage, filled, refused)
+    else:
+        stage.after(5).book(filled, refused)
+        order = stage.entries_of_order()
+
+    assert (order.state, order.executed_quantity) == (OrderState.FILLED, 500)
+    assert order.executed_amount == sum(fill.amount for fill in stage.all(Fill)) == amount
+    assert not stage.engine.status().halted_symbols
+
+
 @pytest.mark.parametrize("executed", [600, 300])
 def test_an_old_row_of_a_former_id_that_had_ended_changes_nothing(executed):
     stage, row = _resized()
