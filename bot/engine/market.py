@@ -36,16 +36,12 @@ from bot.engine.orders.cancel_requests import stops_at
 from bot.engine.risk import losses
 from bot.engine.risk.accounts import means_of, note_holdings
 from bot.engine.risk.view import SILENT_PHASES
-from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
+from bot.engine.seen import PHASE_LATE, DepthSeen, PhaseSeen, QuoteSeen, closing_after
 from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import BarView, DepthView
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
-PHASE_LATE: Final = timedelta(seconds=30)
-"""So long after a boundary of the timetable the phase before may still be announced: the broker's
-clock or a cache is behind, or ours ahead (at 20 s no order leaves).
-"""
 AUCTIONED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION})
 """But what the closing auction has matched appears here, as a growth of volume."""
 STILL_PHASES: Final = AUCTIONED | {Phase.OPEN}
@@ -158,7 +154,8 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     else:
         since = state.rulebook.phase_since(event.exchange, event.phase, event.at) or event.at
     moved = _moved_until(before, event, since)
-    state.phases[event.exchange] = PhaseSeen(event.phase, available, since, until, moved)
+    closing = closing_after(state.rulebook, event.exchange, event.phase, event.at)
+    state.phases[event.exchange] = PhaseSeen(event.phase, available, since, until, moved, closing)
     if before is not None and before.phase is event.phase:
         return
     text = f"{event.exchange} {PHASE_WORDS[event.phase]}"

@@ -6,16 +6,27 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from bot.domain.instrument import Phase
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
 from bot.domain.quote import Depth, LastClose, Quote
 from bot.domain.rulebook import Rulebook
+from bot.domain.timetable import PhaseBoundary
 from bot.domain.venue import Band, TickTable
 from bot.engine.settings import FOREVER, LONG_AGO, EngineSettings
 
 GAPS_KEPT: Final = 64
 VOLUME_MAX: Final = 10_000_000_000
 """Shares. No listed company has so many."""
+PHASE_LATE: Final = timedelta(seconds=30)
+"""So long after a boundary of the timetable the phase before may still be announced: the broker's
+clock or a cache is behind, or ours ahead (at 20 s no order leaves).
+"""
+_CLOSING: Final = frozenset(
+    {Phase.BREAK, Phase.PRE_CLOSED, Phase.PUT_THROUGH, Phase.POST_SESSION, Phase.CLOSED}
+)
+"""Phases that end continuous trading or the day: from then on nothing can be cancelled, so what
+leaves as they begin can't be taken back.
+"""
 
 Figures = Mapping[str, int | str | None]
 
@@ -43,6 +54,7 @@ class PhaseSeen:
     `since` is when it began, by the timetable where that agrees; prices have last moved by
     `moved_until`, as far as the announced phases tell. From `until` on it is not known
     any more: by the timetable another one has begun, and no read has shown any since.
+    `closing` counts instead of it from its own `since` until its own `until`.
     """
 
     phase: Phase
@@ -50,6 +62,30 @@ class PhaseSeen:
     since: datetime = LONG_AGO
     until: datetime = FOREVER
     moved_until: datetime = LONG_AGO
+    closing: "PhaseSeen | None" = None
+
+
+def closing_after(
+    rulebook: Rulebook, exchange: Exchange, said: Phase, at: datetime
+) -> PhaseSeen | None:
+    """Return the phase that ends an announced one by the timetable alone, before the broker
+    says so.
+
+    The timetable is trusted at once where it closes something, the broker where something opens.
+    None as well if the announced phase is not the timetable's, which then says nothing of what
+    follows.
+    """
+    known = rulebook.phase_at(exchange, at)
+    if said is known:
+        boundary = rulebook.next_phase_change(exchange, at)
+    else:
+        since = rulebook.phase_since(exchange, known, at)
+        if since is None or rulebook.phase_at(exchange, since - timedelta.resolution) is not said:
+            return None
+        boundary = PhaseBoundary(since, known)
+    if boundary.phase not in _CLOSING:
+        return None
+    return PhaseSeen(boundary.phase, None, boundary.at, boundary.at + PHASE_LATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,12 +330,15 @@ class State:
         return flattening is not None and intent_id in flattening.intents
 
     def phase_of(self, exchange: Exchange) -> PhaseSeen:
-        """Return the announced phase, else the rulebook's: before the first read, and if none
-        worked since the last boundary.
+        """Return the announced phase, else the rulebook's: before the first read, if none worked
+        since the last boundary, and at once where the timetable closes something.
         """
         seen = self.phases.get(exchange)
         if seen is not None and self.now < seen.until:
-            return seen
+            closing = seen.closing
+            if closing is None or not closing.since <= self.now < closing.until:
+                return seen
+            return closing
         phase = self.rulebook.phase_at(exchange, self.now)
         since = self.rulebook.phase_since(exchange, phase, self.now)
         return PhaseSeen(phase, None, since or LONG_AGO)

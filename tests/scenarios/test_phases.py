@@ -32,6 +32,19 @@ class Eager(Strategy):
 """
 
 
+AT_A_BAR = """
+from bot import Strategy
+
+class AtABar(Strategy):
+    clock: str
+
+    def on_bar(self, bar):
+        if f"{bar.start.hour + 7}:{bar.start.minute:02}" == self.clock:
+            self.buy(700, limit=27_500, why="as it closes")
+"""
+"""A bar of one minute closes in the very second in which the phase turns."""
+
+
 async def told(folder: Path, *faults: object, start: str = "12:55:00", minutes: int = 10) -> Story:
     scenario = {**QUIET, "start": start, "faults": faults}
     eager = once("eager", use="eager", params={}, wake={"quote": "10s", "session": True})
@@ -94,3 +107,33 @@ async def test_a_broker_whose_phase_turns_late_is_asked_until_it_turns(
     assert refused(story) <= 10
     assert len(story.posts()) == 1
     assert alerts(story) == []
+
+
+@pytest.mark.parametrize(
+    ("clock", "when", "account", "codes"),
+    [
+        ("11:28", {}, {"last_entry_s": 1}, ["OK"]),
+        ("11:29", {}, {}, ["PHASE"]),
+        ("14:28", {"sessions": ["continuous"]}, {}, ["OK"]),
+        ("14:29", {"sessions": ["continuous"]}, {}, ["PHASE"]),
+        ("14:28", {}, {"max_auction_share": "0.5%"}, ["OK"]),
+        ("14:29", {}, {"max_auction_share": "0.5%"}, ["AUCTION_SHARE"]),
+    ],
+)
+async def test_what_is_decided_as_a_phase_begins_goes_by_that_phase(
+    tmp_path: Path, clock: str, when: object, account: object, codes: list[str]
+) -> None:
+    """At the broker it could not be taken back: over lunch it waits, in an auction it takes
+    part."""
+    start = f"{clock[:2]}:25:00"
+    parameters = {"clock": clock}
+    bars = once("bars", use="at_a_bar", params=parameters, wake={"bar": "1m"}, when=when)
+    scenario, risk = {**QUIET, "start": start}, {"account": account}
+    config = write_project(tmp_path, scenario=scenario, strategies=[bars], risk=risk)
+    (tmp_path / "strategies" / "at_a_bar.py").write_text(AT_A_BAR)
+
+    story = await tell(config, minutes=7)
+
+    decided = [each.code for each in story.shown.all(Decision) if each.side is not None]
+    assert decided == codes
+    assert len(story.posts()) == codes.count("OK")
