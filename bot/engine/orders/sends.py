@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import RunState
+from bot.domain.instrument import PHASE_WORDS
 from bot.domain.message import (
     BurnNonce,
     PlaceAnswered,
     ReadTodaysOrders,
     SendStarted,
 )
-from bot.domain.order import Intent, OrderReport, OrderState, SendState
+from bot.domain.order import Intent, OrderReport, OrderState, SendState, Side, type_word
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine import belief, gate, invariants, two_factor
 from bot.engine.control_state import PRIORITY
@@ -67,10 +68,33 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
 
 
 def reason_not_to_place(state: State, intent: Intent) -> str | None:
-    """The same for its one POST, which is also stopped by a cancel requested while it waited."""
+    """The same for its one POST, which is also stopped by a cancel requested while it waited, and
+    by a phase that has begun meanwhile.
+    """
+    if (reason := reason_not_to_send(state, intent)) is not None:
+        return reason
     wanted = state.gate.cancel_when_seen.get(intent.intent_id)
-    taken_back = f"cancelled before it left: {wanted}" if wanted is not None else None
-    return reason_not_to_send(state, intent) or taken_back
+    if wanted is not None:
+        return f"cancelled before it left: {wanted}"
+    return _phase_objection(state, intent)
+
+
+def _phase_objection(state: State, intent: Intent) -> str | None:
+    """Return why an order may not go into the present phase: where it would wait at the broker, or
+    take part in an auction, no cancel could take it back.
+    """
+    exchange, rulebook = intent.exchange, state.rulebook
+    phase = state.phase_of(exchange).phase
+    lot = rulebook.venues[exchange].lots.lot_of(intent.quantity)
+    assert lot is not None, "LOT was checked"
+    kind = rulebook.canonical(exchange, intent.order_type)
+    if kind not in rulebook.accepted_types(exchange, phase, lot):
+        return f"{exchange} takes no {type_word(kind)} now: {PHASE_WORDS[phase]}"
+    strategy = state.strategies.get(intent.strategy)
+    wanted = strategy.plan.when.phases if strategy is not None else None
+    if wanted and phase not in wanted and intent.side is Side.BUY:
+        return f"{PHASE_WORDS[phase]}: {intent.strategy} does not buy then (when.sessions)"
+    return None
 
 
 def on_send_started(state: State, event: SendStarted) -> None:

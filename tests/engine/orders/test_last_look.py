@@ -1,0 +1,87 @@
+"""The last look before a POST: an order that had to wait does not go into a phase that has begun
+meanwhile.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, time
+
+import pytest
+
+from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.message import PlaceOrder, TimePassed
+from bot.domain.order import OrderType, Side
+from bot.domain.plan import When
+from tests.engine.stage import DAY, PLAN, Stage, sell_intent
+
+CONTINUOUS = When(phases=frozenset({Phase.PROGRESS}))
+
+
+def ordered(local: time, market: str | None = None, when: When | None = None) -> Stage:
+    """A stage three seconds after its buy, which has not left."""
+    stage = Stage(replace(PLAN, when=when or PLAN.when), is_open=False)
+    stage.now = datetime.combine(DAY, local, EXCHANGE_TZ).astimezone(UTC)
+    stage.open()
+    stage.depth()
+    limit = None if market else 27_000
+    stage.request(lambda s: s.buy(100, limit=limit, market=market, why="as asked"))
+    stage.after(3).handle(TimePassed(stage.now))
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("local", "market", "reason"),
+    [
+        (time(11, 29, 56), None, None),
+        (time(11, 29, 57), None, "HOSE takes no LIMIT now: lunch break"),
+        (time(14, 29, 57), None, None),
+        (time(14, 29, 56), "MTL", None),
+        (time(14, 29, 57), "MTL", "HOSE takes no MTL now: closing auction (ATC)"),
+    ],
+)
+def test_an_order_that_waited_does_not_go_into_a_phase_that_takes_none(
+    local: time, market: str | None, reason: str | None
+) -> None:
+    stage = ordered(local, market)
+    intent = stage.last(PlaceOrder).intent
+
+    assert stage.engine.reason_not_to_send(intent) == reason
+
+
+@pytest.mark.parametrize(
+    ("market", "reason"), [(None, None), ("MTL", "HOSE takes no MTL now: continuous")]
+)
+def test_an_odd_lot_goes_by_the_types_of_odd_lots(market: str | None, reason: str | None) -> None:
+    stage = ordered(time(11, 0), market)
+    intent = replace(stage.last(PlaceOrder).intent, quantity=7)
+
+    assert stage.engine.reason_not_to_send(intent) == reason
+
+
+@pytest.mark.parametrize(
+    ("local", "side", "is_kept"),
+    [
+        (time(14, 29, 57), Side.BUY, True),
+        (time(14, 29, 57), Side.SELL, False),
+        (time(14, 29, 56), Side.BUY, False),
+    ],
+)
+def test_a_buy_that_waited_does_not_go_into_a_phase_that_its_file_leaves_out(
+    local: time, side: Side, is_kept: bool
+) -> None:
+    stage = ordered(local, when=CONTINUOUS)
+    buy = stage.last(PlaceOrder).intent
+
+    reason = stage.engine.reason_not_to_send(buy if side is Side.BUY else sell_intent(buy))
+
+    words = "closing auction (ATC): test does not buy then (when.sessions)"
+    assert reason == (words if is_kept else None)
+
+
+def test_a_phase_that_the_broker_says_early_counts_too() -> None:
+    stage = ordered(time(11, 28))
+    intent = stage.last(PlaceOrder).intent
+
+    stage.phase(Phase.BREAK, OrderType.LO)
+
+    reason = stage.engine.reason_not_to_send(intent)
+    assert reason == "HOSE takes no LIMIT now: lunch break"
