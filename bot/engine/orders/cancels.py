@@ -6,8 +6,9 @@
 Before a DELETE the order's detail row is read, since a DELETE for an ended order is useless. A
 failing read never holds a cancel back: after 2 s a row of the day order book at most 10 s old is
 used, or none. Only what the broker or the exchange would certainly refuse holds it back: no 2FA
-token, a phase without cancels. Such a cancel waits for the first second in which it may be sent,
-and reports that. A fresh row that forbids it does so for 30 s; then the broker is asked.
+token, a phase without cancels (for an order that the broker has passed on). Such a cancel waits for
+the first second in which it may be sent, and reports that. A fresh row that forbids it does so for
+30 s; then the broker is asked.
 
 An answer to a DELETE is never a verdict. After five DELETEs a person is told, and they continue.
 """
@@ -52,6 +53,10 @@ QUOTA_MAX: Final = timedelta(seconds=120)
 """A quota reset further away is not believed."""
 PHASES_MAX: Final = 20
 """How many phases are searched for the next one with cancels: more than two days have."""
+HELD_BY_BROKER: Final = "WAITING_TO_SEND"
+"""The status of an order that the broker sends once its phase begins; until then it is cancelled
+there.
+"""
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})
 
 
@@ -93,10 +98,7 @@ def deadlines(state: State) -> Iterator[datetime]:
 def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> None:
     """Without a token nothing can be written: then it waits for the second in which one comes."""
     if not state.gate.lacks_token:
-        # Also if a row has come that no longer forbids it.
-        is_held_by_row = cancel.hindrance is Hindrance.FORBIDDEN and _has_row(state, cancel)
-        is_freed = cancel.stage is CancelStage.WANTED and is_held_by_row
-        if cancel.due <= state.now or (is_freed and not _is_forbidden(state, cancel)):
+        if cancel.due <= state.now or _is_freed(state, cancel):
             _advance(state, cancel)
     elif cancel.due <= state.now and cancel.hindrance is not Hindrance.TWO_FACTOR:
         cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.TWO_FACTOR
@@ -149,13 +151,24 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
         state.command(CancelOrder(row.order_id, row.intent_id, row.account, cancel.reason))
 
 
+def _is_freed(state: State, cancel: TrackedCancel) -> bool:
+    """Return whether a row has come that no longer forbids it, or shows the order at the broker."""
+    if cancel.stage is not CancelStage.WANTED or not _has_row(state, cancel):
+        return False
+    if cancel.hindrance is Hindrance.PHASE:
+        return _legal_at(state, state.orders[cancel.order_id]) <= state.now
+    return cancel.hindrance is Hindrance.FORBIDDEN and not _is_forbidden(state, cancel)
+
+
 def _legal_at(state: State, order: TrackedOrder) -> datetime:
-    """Return when the exchange accepts a cancel of it, by its own timetable; `now`: at once.
+    """Return when the exchange accepts a cancel of it, by its own timetable; `now`: at once, also
+    of an order that the exchange does not have yet.
 
     The broker's last word on the phase may be from before the phase.
     """
     at, exchange = state.now, order.row.exchange
-    if exchange is None:
+    is_at_broker = order.row.broker_status == HELD_BY_BROKER and order.may_cancel is not False
+    if exchange is None or is_at_broker:
         return at
     rulebook = state.rulebook
     for _ in range(PHASES_MAX):

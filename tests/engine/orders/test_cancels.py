@@ -276,6 +276,39 @@ def test_over_lunch_the_cancel_waits_for_the_first_legal_second():
     assert stage.engine.status().alerts == ()
 
 
+@every_row(("flag", "queued"), [(True, False), (None, False), (False, True)])
+def test_over_lunch_an_order_that_only_the_broker_has_is_cancelled_there(flag, queued):
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+    stage.now = NOON
+    waits = report_of(intent, status="WAITING_TO_SEND", may_cancel=flag)
+    stage.book(waits)
+
+    stage.after(60).handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
+    stage.row(waits)
+
+    assert [note.numbers["alert"] for note in _alerts(stage)] == ["CANCEL_QUEUED"] * queued
+    assert len(stage.all(CancelOrder)) == (not queued)
+
+
+def test_a_cancel_queued_over_lunch_leaves_when_a_row_shows_the_order_still_at_the_broker():
+    stage = Stage()
+    intent = stage.buy(500, 27_050)
+    stage.send(intent)
+    stage.answer(intent, Accepted(result_of(intent, status="ACCEPTING")))
+    stage.now = NOON
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
+    waits = report_of(intent, status="WAITING_TO_SEND", may_cancel=True)
+
+    stage.after(1).book(report_of(intent, status="ACCEPTING"))
+    queued = stage.new(ReadOrderToCancel)
+    stage.after(1).book(waits)
+    stage.row(waits)
+
+    assert queued == []
+    assert stage.new(CancelOrder) == [CancelOrder("ORD1", "L-0001", ACCOUNT, "halt")]
+
+
 def test_after_the_last_phase_with_cancels_the_order_is_said_to_lapse():
     stage = Stage()
     stage.working(500, 27_050)
