@@ -45,7 +45,10 @@ BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 AUCTIONED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION})
 """But what the closing auction has matched appears here, as a growth of volume."""
 STILL_PHASES: Final = AUCTIONED | {Phase.OPEN}
-"""The first bar of the day also contains the opening auction's volume."""
+"""The first bar of the day also contains the opening auction's volume. A growth of it forms that
+bar once the auction is over by the timetable, though the broker still says OPEN; before that,
+deals may have been negotiated.
+"""
 TIMER_LATE_MAX: Final = timedelta(seconds=30)
 """A strategy's timer that is later than this belongs to another market: it is reported, never
 replayed.
@@ -86,7 +89,8 @@ def on_quote(state: State, event: QuoteReceived) -> None:
         elif phase in BAR_PHASES:
             state.bars.add(event.at, quote)
         elif phase in STILL_PHASES:
-            state.bars.look(event.at, quote, forms=phase in AUCTIONED)
+            is_over = state.rulebook.phase_at(quote.exchange, event.at) is Phase.PROGRESS
+            state.bars.look(event.at, quote, forms=phase in AUCTIONED or is_over)
     if state.phase_of(quote.exchange).phase is Phase.CLOSED:
         belief.note_close(state, state.quotes[quote.symbol])
         return

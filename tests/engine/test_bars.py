@@ -587,6 +587,26 @@ def test_the_first_bar_of_a_day_has_the_volume_of_the_opening_auction():
     assert stage.last(Decision).why == "700"
 
 
+@pytest.mark.parametrize("late_s", [0, 1, 5, 29])
+def test_the_first_bar_opens_with_the_auction_however_late_the_broker_says_that_it_is_over(late_s):
+    stage, _ = _bars_stage(
+        on_bar=lambda self, bar: self.skip(f"{bar.start:%H:%M} {bar.open:,} {bar.volume:,}")
+    )
+    stage.now = START + timedelta(days=1, minutes=-15, seconds=-20)  # 09:14:40
+    stage.phase(Phase.OPEN)
+    stage.quote(27_000, volume=0)
+    stage.after(10).quote(27_000, volume=50_000)  # negotiated
+
+    stage.after(10).phase(Phase.PROGRESS if late_s == 0 else Phase.OPEN)
+    stage.quote(27_300, volume=850_000)
+    stage.after(late_s).phase(Phase.PROGRESS)
+    stage.after(1).quote(27_200, volume=860_000)
+    stage.pass_time(60)
+
+    said = [each.why for each in stage.all(Decision) if each.why.startswith("02:1")]
+    assert said == ["02:15 27,300 810,000"]
+
+
 def test_a_new_days_first_bar_has_all_that_was_traded_in_it_so_far():
     series = BarSeries("HPG", MINUTE)
     series.add(_at(0), _quote(27_000, 9_000))
