@@ -238,8 +238,9 @@ class BarExchange:
         if order.limit is not None or not record.remaining:
             return
         if rules.rests_as_limit and given and at_price is not None:
-            record.price = at_price
-            self.account.apply(OrderRepriced(at, record.order_id, at_price))
+            beyond = grid.up(at_price) if record.side is Side.BUY else grid.down(at_price)
+            record.price = beyond  # one tick beyond the last fill (SSI, Yuanta: KRX, 2025)
+            self.account.apply(OrderRepriced(at, record.order_id, beyond))
             return
         cause = CancelCause.REMAINDER_KILLED if given else CancelCause.NO_OPPOSITE
         self.cancel(order, at, cause)

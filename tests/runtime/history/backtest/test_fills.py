@@ -119,7 +119,7 @@ def test_nothing_fills_at_a_locked_limit(fill: FillName) -> None:
     assert [each.state for each in (*bought.orders, *sold.orders)] == [OrderState.EXPIRED] * 2
 
 
-def test_a_market_order_takes_its_share_and_rests_at_the_price_it_paid() -> None:
+def test_a_market_order_takes_its_share_and_rests_a_tick_above_what_it_paid() -> None:
     bars = [
         *REFERENCE,
         bar("09:20", 27_000),
@@ -129,7 +129,7 @@ def test_a_market_order_takes_its_share_and_rests_at_the_price_it_paid() -> None
 
     result = backtest(At, bars, fill="queue", order=MARKET)
 
-    assert fills(result) == [("09:21:00", 500, 27_050), ("09:23:00", 500, 27_050)]
+    assert fills(result) == [("09:21:00", 500, 27_050), ("09:23:00", 500, 27_100)]
 
 
 class InOpening(Strategy):

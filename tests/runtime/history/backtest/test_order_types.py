@@ -44,7 +44,7 @@ def ordered(kind: OrderType, at: time, shares: int = 1_000) -> BacktestResult:
 @pytest.mark.parametrize(
     ("kind", "at", "shares", "fills", "state"),
     [
-        ("MTL", "09:06", 1_000, [*TAKEN, ("09:08:00", 300, 18_400)], OrderState.EXPIRED),
+        ("MTL", "09:06", 1_000, [*TAKEN, ("09:08:00", 300, 18_500)], OrderState.EXPIRED),
         ("MAK", "09:06", 1_000, TAKEN, OrderState.CANCELLED),
         ("MOK", "09:06", 1_000, [], OrderState.CANCELLED),
         ("MOK", "09:06", 300, TAKEN, OrderState.FILLED),
@@ -59,6 +59,41 @@ def test_a_market_type_fills_as_its_exchange_has_it(
 
     assert [(clock(each.at), each.quantity, each.price) for each in result.fills] == fills
     assert [order.state for order in result.orders] == [state]
+
+
+class EitherSide(Strategy):
+    side: str = "BUY"
+
+    def on_timer(self, _timer: time) -> None:
+        order = self.buy if self.side == "BUY" else self.sell
+        order(1_000, why="it is time")
+
+
+@pytest.mark.parametrize(
+    ("side", "reference", "price", "taken", "rest"),
+    [
+        ("BUY", 27_000, 27_000, 27_050, 27_100),
+        ("BUY", 49_000, 49_900, 49_950, 50_000),
+        ("BUY", 50_000, 50_000, 50_100, 50_200),
+        ("BUY", 27_000, 28_800, 28_850, 28_850),  # the ceiling
+        ("SELL", 27_000, 27_000, 27_000, 26_950),
+        ("SELL", 50_000, 50_000, 50_000, 49_950),
+        ("SELL", 10_000, 10_000, 10_000, 9_990),
+    ],
+)
+def test_what_is_left_of_an_mtl_rests_one_tick_beyond_its_last_fill(
+    side: str, reference: int, price: int, taken: int, rest: int
+) -> None:
+    before = bar("14:45", reference, day=date(2026, 11, 18))
+    bars = [before, bar("09:20", price), bar("09:21", price, volume=3_000)]
+    plan, wake = OrderPlan(order_type=OrderType.MTL), Wake(timers=(time(9, 21),))
+
+    result = backtest(
+        EitherSide, bars, fill="queue", order=plan, wake=wake, side=side, holdings={"HPG": 1_000}
+    )
+
+    assert [(each.quantity, each.price) for each in result.fills] == [(300, taken)]
+    assert [order.price for order in result.orders] == [rest]
 
 
 class TwoSizes(Strategy):
