@@ -57,13 +57,16 @@ JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
     """No new orders while reads fail: the market and account are not known. What then fails again
-    is told anew, as nobody can have heard of it alone. Beside another trouble it is no change of
-    state, and told by its alert.
+    is told anew, as nobody can have heard of it alone. Begin and end that are no change of state,
+    beside another trouble or in a stronger state, are an alert and a note.
     """
-    if not event.is_healthy and {*state.gate.troubles} - {BY_BROKER}:
-        told = _broker_away(event.detail)
-        state.alert(told.code, told.text, told.facts)
+    before, was_away = state.gate.state, BY_BROKER in state.gate.troubles
     degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
+    if state.gate.state is before and event.is_healthy is was_away:
+        if was_away:
+            state.note("RESUME", "the broker can be read again")
+        else:
+            _tell(state, _broker_away(event.detail))
     for failing in state.failing_reads.values():
         failing.told.clear()
         failing.alerts, failing.due = 1, None
@@ -100,8 +103,7 @@ def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
     seconds = round(offset.total_seconds())
     state.gate.skew = offset if abs(offset) >= WARN_OFFSET else None
     if state.gate.skew is not None:
-        told = _skew(offset, most)
-        state.alert(told.code, told.text, told.facts)
+        _tell(state, _skew(offset, most))
     elif before is not None:
         state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
     degrade(state, BY_CLOCK, clock_words(offset), is_over=abs(offset) < most)
@@ -134,9 +136,7 @@ def _skew(offset: timedelta, most: timedelta) -> Standing:
 
 
 def trouble_alerts(state: State) -> Iterable[Standing]:
-    """Return what a person can do while nothing can be written, or nothing read: the gate's own
-    words are only what is wrong.
-    """
+    """Yield what a person can do while nothing can be written or read; the gate says what fails."""
     troubles = state.gate.troubles
     if (why := troubles.get(BY_JOURNAL)) is not None:
         text = (
@@ -156,6 +156,10 @@ def _broker_away(why: str) -> Standing:
         "at this machine's network (bot doctor) and at open orders in the broker's app"
     )
     return Standing("BROKER_AWAY", text, {"detail": why})
+
+
+def _tell(state: State, told: Standing) -> None:
+    state.alert(told.code, told.text, told.facts)
 
 
 def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
@@ -182,8 +186,7 @@ def on_clock_stepped(state: State, event: ClockStepped) -> None:
     """Report which clock the bot uses."""
     state.machine.wall_is_ahead_by = event.ahead
     if event.ahead:
-        told = _stepped(state)
-        state.alert(told.code, told.text, told.facts)
+        _tell(state, _stepped(state))
     else:
         state.note("RESUME", "the machine's clock agrees with the bot's again")
 
@@ -262,8 +265,7 @@ def on_disk_seen(state: State, event: DiskSeen) -> None:
     before, now = state.machine.disk_free, event.free_bytes
     state.machine.disk_free = now if now < LOW_BYTES else None
     if now < LOW_BYTES and _level(before) != _level(now):
-        told = _low(now)
-        state.alert(told.code, told.text, told.facts)
+        _tell(state, _low(now))
     elif before is not None and now >= LOW_BYTES:
         state.note("RESUME", f"the journal's disk has {now // 1024**2:,} MB again")
     text = f"the journal's disk has {now // 1024**2:,} MB left"
@@ -372,8 +374,7 @@ def tell_reads(state: State) -> None:
         failing.due = None
         if BY_BROKER not in state.gate.troubles and failing.details.keys() - failing.told:
             failing.told, failing.alerts = set(failing.details), failing.alerts + 1
-            told = _standing(kind, failing.details)
-            state.alert(told.code, told.text, told.facts)
+            _tell(state, _standing(kind, failing.details))
 
 
 def read_alerts(state: State) -> Iterable[Standing]:

@@ -22,7 +22,7 @@ from bot.domain.operations import CodesCounted
 from bot.domain.order import Intent, SendState, Side
 from bot.domain.outcome import Refused
 from bot.engine import gate
-from bot.engine.control_state import TokenEnding, TokenQuestion
+from bot.engine.control_state import BY_BROKER, TokenEnding, TokenQuestion
 from bot.engine.state import State
 
 LEAD: Final = timedelta(minutes=45)
@@ -220,10 +220,12 @@ def _ask(state: State, question: TokenQuestion) -> None:
         else ""
     )
     since = minute_of(question.since)
+    is_away = BY_BROKER in state.gate.troubles
+    goes_on = "nothing can be read either" if is_away else "quotes, positions and journal go on"
     text = (
         f"2FA needed since {since}: {WORDS.get(question.code, question.code)}. No order, change or "
-        f"cancel is sent without a token; quotes, positions and journal go on.{is_open} Give a "
-        f"code or a token{_codes_words(state)}: bot otp"
+        f"cancel is sent without a token; {goes_on}.{is_open} Give a code or a token"
+        f"{_codes_words(state)}: bot otp"
     )
     facts: Numbers = {
         "auth_code": question.code,
@@ -231,6 +233,7 @@ def _ask(state: State, question: TokenQuestion) -> None:
         "asked": question.times,
         "orders": len(rows),
         "ids": " ".join(ids),
+        "is_broker_away": is_away,
     }
     state.alert("TWO_FACTOR_NEEDED", text, {**facts, **_codes_facts(state)})
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Note, RunState, Verdict
+from bot.domain.entry import Note, RunState, StateChanged, Verdict
 from bot.domain.message import (
     BrokerHealthChanged,
     ClockOffsetChanged,
@@ -15,8 +15,10 @@ from bot.domain.message import (
     ReadHealthChanged,
     ReadOrder,
     ReadTodaysOrders,
+    TwoFactorMissing,
 )
-from bot.domain.operations import ClockStepped, StoodStill
+from bot.domain.operations import Action, ClockStepped, OperatorActed, StoodStill
+from bot.engine.control_state import PRIORITY
 from bot.engine.health import DETAIL, DETAIL_AGAIN
 from tests.engine.stage import PLAN, Stage
 
@@ -282,6 +284,60 @@ def test_while_nothing_can_be_read_no_kind_is_named_beside_it() -> None:
     assert [each.partition(" (")[0] for each in stage.engine.status().alerts] == [
         "the account can't be read"
     ]
+
+
+def _stage_in(state: RunState) -> Stage:
+    """A stage in one of the states that hide that the broker is away."""
+    stage = Stage(is_open=state is not RunState.STARTING)
+    if state is RunState.NEEDS_2FA:
+        stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_EXPIRED", "2FA"))
+    elif state is not RunState.STARTING:
+        stage.working()
+        action = {RunState.HALTED: Action.HALT, RunState.STOPPING: Action.STOP}[state]
+        stage.handle(OperatorActed(stage.now, action, "enough", "operator"))
+    assert stage.engine.status().state is state
+    return stage
+
+
+@pytest.mark.parametrize("state", PRIORITY[: PRIORITY.index(RunState.DEGRADED)])
+def test_a_broker_that_goes_away_in_a_stronger_state_is_told_and_so_is_its_return(
+    state: RunState,
+) -> None:
+    stage = _stage_in(state)
+    before = len(told(stage))
+
+    for is_healthy, why in ((False, "no connection"), (True, "reads work again")):
+        for _ in range(2):
+            stage.handle(BrokerHealthChanged(stage.now, is_healthy=is_healthy, detail=why))
+
+    assert told(stage)[before:] == [("ALERT", "BROKER_AWAY"), ("RESUME", None)]
+    assert stage.all(Note)[-1].text == "the broker can be read again"
+    assert stage.engine.status().state is state
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.PAUSED])
+def test_a_broker_that_goes_away_is_told_by_the_state_where_that_changes(state: RunState) -> None:
+    stage = Stage()
+    if state is RunState.PAUSED:
+        stage.handle(OperatorActed(stage.now, Action.PAUSE, "lunch", "operator"))
+    before = len(stage.entries)
+
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
+
+    degraded, again = [one for one in stage.entries[before:] if isinstance(one, StateChanged)]
+    assert (degraded.to_state, again.to_state) == (RunState.DEGRADED, state)
+    assert told(stage) == []
+
+
+def test_a_broker_that_goes_away_beside_another_trouble_is_told_and_so_is_its_return() -> None:
+    stage = Stage()
+    stage.handle(JournalHealthChanged(stage.now, is_healthy=False, detail="a full disk"))
+
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
+    stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
+
+    assert told(stage) == [("ALERT", "BROKER_AWAY"), ("RESUME", None)]
 
 
 # --------------------------------------------------------------------------- an offset of the clock

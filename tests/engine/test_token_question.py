@@ -8,7 +8,13 @@ import pytest
 from bot.domain.entry import Note, RunState
 from bot.domain.hours import hours_at
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
-from bot.domain.message import PlaceOrder, TimePassed, TwoFactorMissing, TwoFactorReady
+from bot.domain.message import (
+    BrokerHealthChanged,
+    PlaceOrder,
+    TimePassed,
+    TwoFactorMissing,
+    TwoFactorReady,
+)
 from bot.domain.outcome import TWO_FACTOR_CODES, NotSent
 from bot.domain.recovery import Recovery
 from bot.engine.two_factor import LEAD, WORDS
@@ -208,3 +214,18 @@ def test_an_order_that_met_a_token_s_end_is_held_and_goes_out_with_the_next_one(
     stage.token()
 
     assert [each.intent.follows for each in stage.all(PlaceOrder)] == [None, "L-0001"]
+
+
+@pytest.mark.parametrize(
+    ("is_away", "says"),
+    [(False, "quotes, positions and journal go on"), (True, "nothing can be read either")],
+)
+def test_a_question_says_what_goes_on_without_a_token(is_away: bool, says: str) -> None:
+    stage = begun_at(moment(DAY, time(9, 30)))
+    if is_away:
+        stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="no connection"))
+
+    missing(stage)
+
+    [text] = [note.text for note in stage.new(Note) if note.kind == "ALERT"]
+    assert f"No order, change or cancel is sent without a token; {says}. Give a code" in text

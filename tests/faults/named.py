@@ -43,6 +43,7 @@ from tests.story import write_project
 WITHIN_S: Final = 10.0
 READ_DEADLINE_S, BURN_DEADLINE_S = 8.0, 4.0
 BREAKS_S: Final = 60
+HALTED_AFTER: Final = timedelta(seconds=BREAKS_S // 2)
 LOOKS_S: Final = 40
 """For how long the status is read after something broke."""
 MINUTES: Final = 2
@@ -60,7 +61,7 @@ class Stays:
     """A fault that stays. `words`: what the bot has to name, nothing where it does without what is
     broken; `also`: what else is broken, as the bot would never meet the fault without it;
     `deadline_s`: how long it waits for an answer that does not come. `orders`: how many have to be
-    answered badly before it shows (S13: three).
+    answered badly before it shows (S13: three); `asks`: what a person has asked for before.
     """
 
     match: Mapping[str, Any]
@@ -69,6 +70,7 @@ class Stays:
     also: Sequence[Mapping[str, Any]] = ()
     deadline_s: float = READ_DEADLINE_S
     orders: int = 0
+    asks: Sequence[Ask] = ()
 
 
 def _route(path: str, words: str) -> Stays:
@@ -135,6 +137,14 @@ STAYING: Final[Mapping[str, Stays]] = {
         {"path": "*"},
         "nothing can be read|cut this",
         {"": {"do": "rst", "point": "accept"}},
+    ),
+    "nothing gets through under a halt": Stays(
+        {"path": "*"},
+        "nothing can be read",
+        {"": {"do": "rst", "point": "accept"}},
+        asks=[
+            Ask(timedelta(seconds=BREAKS_S // 2), {"do": "halt", "reason": "", "by": "operator"})
+        ],
     ),
 }
 
@@ -205,7 +215,7 @@ async def name(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Named:
     """Break it, and look."""
     config = _project(folder, stays, action)
     looks = [Ask(timedelta(seconds=BREAKS_S + n), {"do": "status"}) for n in range(LOOKS_S)]
-    told = await tell_by_hand(config, *looks, minutes=MINUTES)
+    told = await tell_by_hand(config, *stays.asks, *looks, minutes=MINUTES)
     [*struck] = (line for line in told.story.ledger() if line["kind"] == "fault")
     firsts = [str(line["first"]) for line in struck if line["rule"] == 0 and line["struck"]]
     if not firsts:
@@ -225,7 +235,7 @@ async def name(folder: Path, stays: Stays, action: Mapping[str, Any]) -> Named:
     screen = [(at, text) for at, text in shown if at >= first and pattern.search(text)]
     status = [
         (start + look.after, text)
-        for look, reply in zip(looks, told.replies, strict=False)
+        for look, reply in zip(looks, told.replies[len(stays.asks) :], strict=False)
         for text in words_of(reply)
         if start + look.after >= first and pattern.search(text)
     ]

@@ -46,6 +46,8 @@ def test_the_command_fails_for_a_fault_that_was_not_named_or_never_struck(
 @pytest.mark.long
 @pytest.mark.process
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("what", ["users/me", "2FA", "API key", "journal", "disk", "detail"])
+@pytest.mark.parametrize(
+    "what", ["users/me", "2FA", "API key", "under a halt", "journal", "disk", "detail"]
+)
 def test_a_fault_that_stays_is_named_in_each_way(what: str) -> None:
     assert main(what) == 0
