@@ -293,9 +293,11 @@ class Commits:
                         self._tell(*self._told)
                     self._is_file_lost = False
                     return ""
-        self.unkept, self._is_file_lost = why, True
-        do = "cancel in the broker's own app"
-        self._trouble.begin(f"{why}. Neither orders nor cancels leave: {do}")
+        self.unkept = why
+        if self.is_cut:  # else the journal takes them, and nothing would end this
+            self._is_file_lost = True
+            do = "cancel in the broker's own app"
+            self._trouble.begin(f"{why}. Neither orders nor cancels leave: {do}")
         return why
 
     async def _forget(self) -> None:

@@ -166,6 +166,29 @@ async def test_a_file_that_has_hung_is_tried_again_and_that_is_said(
     assert room.commits.unkept == "the emergency journal does not answer either"
 
 
+async def test_a_file_that_hangs_until_the_journal_is_back_is_no_trouble_any_more(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thawed, sync = threading.Event(), os.fsync
+
+    def hang(descriptor: int) -> None:
+        thawed.wait()
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", hang)
+    monkeypatch.setattr("bot.runtime.commits.KEEP_S", 0.05)
+    room.commits.lose("no space left")
+    room.commits.keep([HALT])
+    await asyncio.sleep(0)
+
+    room.commits.find()
+    await asyncio.wait(room.commits._at_work)
+    thawed.set()
+
+    assert (len(room.said), room.commits._trouble.text) == (2, "")
+    assert room.said[-1].startswith("the journal answers again")
+
+
 async def test_a_write_that_hangs_is_seen_by_looking(room: Room) -> None:
     with locked(file_of(room.url)):
         writing = asyncio.ensure_future(room.commits.write([HALT]))
