@@ -116,11 +116,11 @@ def _end_earlier_days(
             text = f"{row.order_id} was open when {row.trading_date} was last looked at"
             if order.shown.is_missing:
                 text = f"{row.order_id} of {row.trading_date} was accepted and never listed"
-            state.halt_symbol(row.symbol, f"{text}: compare the holding")
+            _halt_for_order(state, row.symbol, f"{text}: compare the holding")
         elif _may_live_on(state, row, order):
             why = f"{row.order_id} was cancelled while it was being changed, on {row.trading_date}"
             then = "it may have gone on under another id: compare the holding"
-            state.halt_symbol(row.symbol, f"{why}: {then}")
+            _halt_for_order(state, row.symbol, f"{why}: {then}")
     earlier_places.end(state, is_unread=is_unread)
     todays = [key for key, order in state.orders.items() if order.row.trading_date == today]
     state.chains.forget_all_but(todays)
@@ -134,6 +134,13 @@ def _end_earlier_days(
     reads = [read for read in state.set_aside.values() if local_date(read.requested_at) >= today]
     unread = [row.order_id for read in reads for row in read.set_aside if row.order_id]
     state.seen_ids = SeenIds([*state.orders, *unread])
+
+
+def _halt_for_order(state: State, symbol: str, why: str) -> None:
+    """Halt a symbol, or say of a halted one that this order is a reason too: nothing else does."""
+    if symbol in state.halted_symbols:
+        state.tell_of_halt(symbol, why)
+    state.halt_symbol(symbol, why)
 
 
 def _may_live_on(state: State, before: OrderUpdated, order: TrackedOrder) -> bool:

@@ -99,6 +99,26 @@ def test_an_order_whose_end_the_history_does_not_tell_halts_its_symbol(begin: Be
     assert "compare the holding" in stage.engine.status().halted_symbols["HPG"]
 
 
+@pytest.mark.parametrize("halted", [{}, {"HPG": "B-0001: 5 shares more"}])
+def test_each_order_whose_end_is_not_known_is_named_once_whatever_halts_its_symbol(
+    halted: dict[str, str],
+) -> None:
+    before = Stage()
+    before.working(500)
+    row = before.entries_of_order()
+    rows = tuple(replace(row, order_id=each, intent_id=each) for each in ("ORD1", "ORD2"))
+    recovery = Recovery(NEXT_DAY, 3, 1, orders=rows, halted_symbols=halted)
+    stage = Stage(recovery=recovery, is_open=False)
+
+    for _ in range(2):
+        stage.handle(EarlierOrdersRead(stage.now, ()))
+    stage.open()
+
+    halts = [each for each in stage.all(Note) if each.numbers.get("alert") == "SYMBOL_HALTED"]
+    named = [str(each.numbers["why"]).partition(" was open")[0] for each in halts]
+    assert named == ["ORD1", "ORD2"]
+
+
 @BOTH_WAYS
 def test_nothing_of_an_earlier_day_outlives_the_reconciliation(begin: Begin) -> None:
     stage = begin({})

@@ -35,6 +35,7 @@ _SAY: Final = {
     "begin": 0, "lose": 0, "_trouble": 0, "trouble": 0, "_warn": 0, "close": 2, "lift": 2,
     "degrade": 2, "JournalHealthChanged": 2, "BrokerHealthChanged": 2, "switch": 3,
     "halt_scope": 2, "let_only_sell": 2, "halt_symbol": 1,
+    "_halt_for_order": 2,
 }  # fmt: skip
 """What is called with such a sentence, and at which place it stands."""
 _HANDED_ON: Final = {
@@ -50,6 +51,7 @@ _HANDED_ON: Final = {
     "halt_scope event.reason": "typed by a person",
     "halt_scope text": "from _halt of the orders' answers: in the table",
     "halt_symbol explanation(state, account, symbol, each.amount)": "named by its break",
+    "halt_symbol why": "from _halt_for_order",
     "lift detail": "from degrade",
     "lift event.reason": "typed by a person",
     "lose why": "from whoever renews the lease",
