@@ -151,9 +151,6 @@ def move_lines(memory: Memory, entry: IntentMoved) -> Lines:
             return [line(at, "UNKNOWN", f"no trusted answer: {entry.reason}", who), more(follow)]
         case SendState.NOT_PLACED:
             return [line(at, "SETTLED", f"never placed: {entry.proof or entry.reason}", who)]
-        case SendState.NOT_SENT | SendState.EXPIRED_LOCAL:
-            if entry.from_state is not SendState.HELD:
-                return [line(at, "EXPIRED", f"not sent: {entry.reason}", who)]
     return []
 
 

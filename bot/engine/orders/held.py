@@ -329,7 +329,7 @@ def give_up(state: State, tracked: TrackedIntent, change: Change) -> None:
 
 
 def decide(state: State, intent: Intent, verdict: Verdict, code: str, numbers: Numbers) -> None:
-    """Journal the fate of an order without a token."""
+    """Journal what became of an order that was approved and is not sent, or not yet."""
     state.record(
         Decision(
             at=state.now,

@@ -12,7 +12,6 @@ from typing import Final
 from bot.domain.entry import (
     KILLED_NOTE,
     OFF_NOTE,
-    Decision,
     Numbers,
     OrderUpdated,
     RunState,
@@ -41,7 +40,7 @@ from bot.engine.control_state import BY_ENGINE, LASTING, Standing, TrackedFault
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.limit_changes import note_limits
-from bot.engine.orders import amends, answers, cancel_requests, sends
+from bot.engine.orders import amends, answers, cancel_requests, held, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks, losses
@@ -359,22 +358,14 @@ def _take_over(state: State, stored: StoredIntent) -> None:
     state.index.track_intent(tracked)
     match stored.state:
         case SendState.READY:
-            move_intent(state, tracked, SendState.EXPIRED_LOCAL, "not sent before the restart")
+            reason = "not sent before the restart"
+            move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
+            held.decide(state, intent, Verdict.EXPIRED, "NOT_SENT", {"reason": reason})
             move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="restart")
         case SendState.HELD:
             reason = "no 2FA before the restart"
             move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-            decision = Decision(
-                at=state.now,
-                strategy=intent.strategy,
-                symbol=intent.symbol,
-                verdict=Verdict.EXPIRED,
-                code="TWO_FACTOR",
-                why=intent.why,
-                numbers={"reason": reason},
-                request_id=intent.intent_id,
-            )
-            state.record(decision)
+            held.decide(state, intent, Verdict.EXPIRED, "TWO_FACTOR", {"reason": reason})
         case SendState.SENDING:  # signed and committed, no answer journalled: it may have arrived
             move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
             move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.telling.narrator import Narrator
 from bot.config.problems import ExitCode
 from bot.domain.entry import (
     REDUCED_SCOPE,
@@ -21,11 +22,14 @@ from bot.domain.entry import (
     StrategySwitched,
     Verdict,
 )
+from bot.domain.order import Side
 from bot.journal.journal import Journal
 from bot.journal.reading.folding import DecisionFolder
 from tests.cli.commands.test_journal_commands import url_of
 from tests.cli.stage import call
 from tests.journal.facts import after
+from tests.staging import QUIET
+from tests.story import once, tell, write_project
 
 SYMBOL = "VHM"
 """Nothing else in the journal concerns it."""
@@ -194,3 +198,29 @@ def test_times_of_more_than_one_day_are_told_with_their_days(config: Path, tmp_p
     assert [row[:20] for row in listed[1:3]] == ["2026-11-19 09:26:00 ", "2026-11-20 09:26:00 "]
     assert newest[1].startswith("09:26:00 sma")
     assert wide[1].startswith("2026-11-20 09:28:00 sma")
+
+
+def test_an_order_that_passed_every_check_and_never_left_is_named(tmp_path: Path) -> None:
+    route = {"verb": "GET", "path": "/trading/*/order-book", "times": 0}
+    hangs = {
+        "match": {**route, "at": "09:20:01", "until": "09:30"},
+        "action": {"do": "hang", "seconds": 9},
+    }
+    project = write_project(
+        tmp_path,
+        scenario={**QUIET, "faults": [hangs]},
+        strategies=[once(wake={"quote": "8s"})],
+    )
+
+    story = asyncio.run(tell(project, minutes=1))
+
+    [told] = [each for each in story.shown.all(Decision) if each.verdict is Verdict.EXPIRED]
+    assert (told.code, told.request_id) == ("NOT_SENT", "L-0001")
+    assert (told.side, told.quantity) == (Side.BUY, 100)
+    groups = json.loads(call("decisions", "--why-not", "HPG", "--json", "-c", str(project)).out)
+    [row] = [each for each in groups["decisions"] if each["code"] == "NOT_SENT"]
+    assert (row["count"], row["verdict"]) == (1, "EXPIRED")
+    assert row["why"].startswith("the day order book was read 8.0 s ago, limit 5 s")
+    narrator = Narrator()
+    lines = [line for each in story.shown.entries for line in narrator.lines_of(each)]
+    assert len([line for line in lines if "not sent: the day order book" in line]) == 1

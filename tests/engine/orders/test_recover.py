@@ -83,13 +83,20 @@ def test_what_an_earlier_run_left_undone_is_settled_and_never_sent(before, after
     assert stage.all(PlaceOrder) == []
 
 
-def test_an_order_held_for_a_token_is_said_to_have_expired_with_the_restart():
-    stage = _recovered(SendState.HELD)
+@pytest.mark.parametrize(
+    ("before", "code", "reason"),
+    [
+        (SendState.HELD, "TWO_FACTOR", "no 2FA before the restart"),
+        (SendState.READY, "NOT_SENT", "not sent before the restart"),
+    ],
+)
+def test_an_order_that_had_not_left_is_said_to_have_expired_with_the_restart(before, code, reason):
+    stage = _recovered(before)
 
     [decision] = stage.all(Decision)
-    assert (decision.verdict, decision.code) == (Verdict.EXPIRED, "TWO_FACTOR")
+    assert (decision.verdict, decision.code) == (Verdict.EXPIRED, code)
     assert (decision.request_id, decision.symbol) == ("L-0001", "HPG")
-    assert decision.numbers == {"reason": "no 2FA before the restart"}
+    assert decision.numbers == {"reason": reason}
 
 
 @pytest.mark.parametrize("state", [SendState.SENDING, SendState.UNKNOWN])
