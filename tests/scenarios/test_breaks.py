@@ -1,11 +1,12 @@
 """What journal and broker do not agree on holds a start, until a person accepts it."""
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,7 @@ from bot.journal.writing.heads import FILE
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
+from tests.cli.stage import call
 from tests.story import Shown, Story, in_process, once, tell, write_project
 
 SCENARIO = {
@@ -244,3 +246,18 @@ async def test_a_journal_in_another_place_after_a_run_that_was_killed_holds_the_
     moved = await tell(config, minutes=4)
 
     assert (len(moved.broker_orders()), _runs(moved), len(_alerts(moved))) == (0, False, 1)
+
+
+async def test_a_start_that_a_break_holds_is_why_nothing_is_ordered(tmp_path: Path) -> None:
+    scenario = {**SCENARIO, "faults": [OFF_BY_ONE]}
+    config = write_project(tmp_path, scenario=scenario, strategies=[once(mode="watch")])
+    await tell(config, minutes=7)
+
+    await tell(config, minutes=20)
+    asked = ("decisions", "--why-not", "HPG", "--json", "-c", str(config))
+    groups = json.loads((await asyncio.to_thread(call, *asked)).out)["decisions"]
+
+    [held] = [each for each in groups if each["code"] == "STARTING"]
+    assert held["why"] == "the start is held: journal and broker do not agree on B-0001"
+    span = datetime.fromisoformat(held["last_at"]) - datetime.fromisoformat(held["first_at"])
+    assert span == timedelta(minutes=13)  # from its begin to the stop

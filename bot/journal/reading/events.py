@@ -13,7 +13,7 @@ from datetime import datetime, time, timedelta
 from enum import StrEnum
 from heapq import merge
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -201,8 +201,13 @@ def last_notes(url: str, kind: str, *, limit: int) -> list[Note]:
 
 
 NOT_RUNNING: Final = "NOT_RUNNING"
+HELD_FROM: Final = timedelta(minutes=1)
+"""A start that takes no longer than this is not worth telling."""
+BREAKS: Final = "break:"
 GOES_ON: Final = frozenset({"RUNNING", "STARTING", "STOPPING", "STOPPED", "on"})
-"""The states in which a scope blocks no orders; the runs say when the bot was off."""
+"""The states in which a scope blocks no orders, or in which something else says so: the runs when
+the bot was off, `_starts` how long it began.
+"""
 ALL: Final = ("all", "operator")
 STRATEGY: Final = "strategy:"
 ALERT: Final = "ALERT"
@@ -215,6 +220,7 @@ def stops(
     """Return each time in which the symbol could not be ordered, earliest first."""
     found = [
         *_between_runs(connection, symbol),
+        *_starts(connection, symbol),
         *_halted(connection, symbol, strategy),
         *_alerts(connection, symbol),
     ]
@@ -224,9 +230,7 @@ def stops(
 
 def _between_runs(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
     """From the end of a run (of a killed one: its last row) to the start of the next."""
-    runs = tables.runs
-    every = connection.execute(sa.select(runs).order_by(runs.c.run_id))
-    rows = [row for row in every if row.end_reason != PRUNING]
+    rows = _runs(connection)
     last_row = sa.select(sa.func.max(tables.notes.c.at))
     for run, following in pairwise(rows):
         ended, began = run.ended_at, following.started_at
@@ -239,6 +243,52 @@ def _between_runs(connection: sa.Connection, symbol: str) -> Iterator[DecisionGr
         ended = rows[-1].ended_at
         why = f"the bot has not run since ({rows[-1].end_reason})"
         yield _stop(symbol, ended, None, code=NOT_RUNNING, why=why)
+
+
+def _runs(connection: sa.Connection) -> list[sa.Row[Any]]:
+    every = connection.execute(sa.select(tables.runs).order_by(tables.runs.c.run_id))
+    return [row for row in every if row.end_reason != PRUNING]
+
+
+def _starts(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
+    """From the start of a run, or of a day, until orders could be sent, or something else is said
+    to have stopped them; with the breaks that held it.
+    """
+    halts = tables.halts
+    told = (halts.c.scope == "all") | halts.c.scope.startswith(BREAKS)
+    events = list[tuple[str, int, str, str]]()
+    for run in _runs(connection):
+        if run.started_at != run.ended_at:
+            events.append((run.started_at, 1, "all", RunState.STARTING))
+        if run.ended_at is not None:
+            events.append((run.ended_at, 0, "all", RunState.STOPPED))
+    for row in connection.execute(sa.select(halts).where(told).order_by(halts.c.seq)):
+        is_last_of_run = row.to_state == RunState.STOPPING  # the next may start at that instant
+        events.append((row.at, 0 if is_last_of_run else 2, row.scope, row.to_state))
+    begun, unaccepted, held_by = "", dict[str, None](), dict[str, None]()
+    for at, _, scope, state in sorted(events, key=lambda each: each[:2]):
+        if scope != "all":
+            name = scope.removeprefix(BREAKS)
+            if state == RunState.HALTED:
+                held_by[name] = unaccepted[name] = None
+            else:
+                unaccepted.pop(name, None)
+            continue
+        if begun and instant_of(at) - instant_of(begun) >= HELD_FROM:
+            yield _held_start(symbol, begun, at, held_by)
+        begun = at if state == RunState.STARTING else ""
+        held_by = dict(unaccepted)
+    if begun:
+        yield _held_start(symbol, begun, None, held_by)
+
+
+def _held_start(
+    symbol: str, begun: str, ended: str | None, breaks: Collection[str]
+) -> DecisionGroup:
+    why = "the start waits for order history, day order book and account"
+    if breaks:
+        why = f"the start is held: journal and broker do not agree on {', '.join(breaks)}"
+    return _stop(symbol, begun, ended, code=RunState.STARTING.value, why=why)
 
 
 def _halted(

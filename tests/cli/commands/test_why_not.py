@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,10 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import Side
+from bot.journal.database.schema import migrate
 from bot.journal.journal import Journal
 from bot.journal.reading.folding import DecisionFolder
+from bot.journal.reading.reader import JournalReader
 from tests.cli.commands.test_journal_commands import url_of
 from tests.cli.stage import call
 from tests.journal.facts import after
@@ -198,6 +201,39 @@ def test_times_of_more_than_one_day_are_told_with_their_days(config: Path, tmp_p
     assert [row[:20] for row in listed[1:3]] == ["2026-11-19 09:26:00 ", "2026-11-20 09:26:00 "]
     assert newest[1].startswith("09:26:00 sma")
     assert wide[1].startswith("2026-11-20 09:28:00 sma")
+
+
+def stops_of(folder: Path, *entries: Entry) -> list[tuple[str, datetime, datetime]]:
+    """The times in which nothing was ordered, of a journal with these entries: code, begin, end."""
+    url = f"sqlite:///{folder / 'journal.db'}"
+    migrate(url)
+
+    async def plant() -> None:
+        journal = Journal.open(url)
+        facts = {"mode": "sandbox", "version": "1", "config_sha256": ""}
+        await journal.start_run(at=after(0), **facts)
+        await journal.write(entries)
+        await journal.close()
+
+    asyncio.run(plant())
+    with JournalReader(url) as reader:
+        return [
+            (each.code, each.first_at, each.last_at)
+            for each in reader.stops(SYMBOL, strategy=None, since=None)
+        ]
+
+
+def changed(at: float, before: RunState, state: RunState, scope: str = "all") -> StateChanged:
+    return StateChanged(after(at), before, state, "because", "bot", scope)
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(59.9, False), (60, True)])
+def test_a_start_is_told_once_it_takes_a_minute(
+    tmp_path: Path, seconds: float, *, is_told: bool
+) -> None:
+    stops = stops_of(tmp_path, changed(seconds, RunState.STARTING, RunState.RUNNING))
+
+    assert stops == ([("STARTING", after(0), after(seconds))] if is_told else [])
 
 
 def test_an_order_that_passed_every_check_and_never_left_is_named(tmp_path: Path) -> None:
