@@ -208,6 +208,8 @@ GOES_ON: Final = frozenset({"RUNNING", "STARTING", "STOPPING", "STOPPED", "on"})
 """The states in which a scope blocks no orders, or in which something else says so: the runs when
 the bot was off, `_starts` how long it began.
 """
+SHOWS_ITSELF: Final = frozenset({"RUNNING", "PAUSED", "HALTED"})
+"""The states of the whole bot that hide no pause of an operator any more."""
 ALL: Final = ("all", "operator")
 STRATEGY: Final = "strategy:"
 ALERT: Final = "ALERT"
@@ -306,9 +308,12 @@ def _halted(
         of = row.scope.removeprefix(STRATEGY) if row.scope.startswith(STRATEGY) else _ANY
         if strategy is not None and of not in {strategy, _ANY}:
             continue
-        begun = since.pop(row.scope, None)
-        if begun is not None:
-            yield _stop(symbol, begun[0], row.at, code=begun[1], why=begun[2], strategy=of)
+        ended = [row.scope]
+        if row.scope == "all" and row.to_state in SHOWS_ITSELF:
+            ended.append("operator")
+        for scope in ended:
+            if (begun := since.pop(scope, None)) is not None:
+                yield _stop(symbol, begun[0], row.at, code=begun[1], why=begun[2], strategy=of)
         if row.to_state not in GOES_ON:
             what = "" if row.scope in ALL else f"{row.scope.partition(':')[0]}: "
             is_reduced = row.scope.startswith(ENTRIES_SCOPE)

@@ -28,6 +28,7 @@ from bot.journal.database.schema import migrate
 from bot.journal.journal import Journal
 from bot.journal.reading.folding import DecisionFolder
 from bot.journal.reading.reader import JournalReader
+from bot.journal.reading.values import LASTS
 from tests.cli.commands.test_journal_commands import url_of
 from tests.cli.stage import call
 from tests.journal.facts import after
@@ -225,6 +226,35 @@ def stops_of(folder: Path, *entries: Entry) -> list[tuple[str, datetime, datetim
 
 def changed(at: float, before: RunState, state: RunState, scope: str = "all") -> StateChanged:
     return StateChanged(after(at), before, state, "because", "bot", scope)
+
+
+STARTED = changed(2, RunState.STARTING, RunState.RUNNING)
+NEEDED = changed(100, RunState.RUNNING, RunState.NEEDS_2FA)
+
+
+def test_a_pause_that_a_stronger_state_hid_ends_as_a_row_of_its_own_once_it_shows(
+    tmp_path: Path,
+) -> None:
+    hidden = changed(160, RunState.RUNNING, RunState.PAUSED, "operator")
+    shown = changed(220, RunState.NEEDS_2FA, RunState.PAUSED)
+    ended = changed(400, RunState.PAUSED, RunState.RUNNING)
+
+    stops = stops_of(tmp_path, STARTED, NEEDED, hidden, shown, ended)
+
+    assert stops == [
+        ("NEEDS_2FA", after(100), after(220)),
+        ("PAUSED", after(160), after(220)),
+        ("PAUSED", after(220), after(400)),
+    ]
+
+
+def test_a_pause_that_is_hidden_goes_on_while_other_states_hide_it(tmp_path: Path) -> None:
+    hidden = changed(160, RunState.RUNNING, RunState.PAUSED, "operator")
+    degraded = changed(220, RunState.NEEDS_2FA, RunState.DEGRADED)
+
+    stops = stops_of(tmp_path, STARTED, NEEDED, hidden, degraded)
+
+    assert ("PAUSED", after(160), LASTS) in stops
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(59.9, False), (60, True)])
