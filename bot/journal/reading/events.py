@@ -29,6 +29,7 @@ from bot.domain.entry import (
     LATE_NOTE,
     MISSED_NOTE,
     PRUNED_NOTE,
+    REDUCED_SCOPE,
     Note,
     RunState,
 )
@@ -313,7 +314,8 @@ def _halted(
             ended.append("operator")
         for scope in ended:
             if (begun := since.pop(scope, None)) is not None:
-                yield _stop(symbol, begun[0], row.at, code=begun[1], why=begun[2], strategy=of)
+                last = _end_of(scope, begun[0], row.at)
+                yield _stop(symbol, begun[0], last, code=begun[1], why=begun[2], strategy=of)
         if row.to_state not in GOES_ON:
             what = "" if row.scope in ALL else f"{row.scope.partition(':')[0]}: "
             is_reduced = row.scope.startswith(ENTRIES_SCOPE)
@@ -322,7 +324,15 @@ def _halted(
             since[row.scope] = (row.at, state, f"{what}{state} by {row.by_whom}{said}")
     for scope, (at, code, why) in since.items():
         of = scope.removeprefix(STRATEGY) if scope.startswith(STRATEGY) else _ANY
-        yield _stop(symbol, at, None, code=code, why=why, strategy=of)
+        yield _stop(symbol, at, _end_of(scope, at, None), code=code, why=why, strategy=of)
+
+
+def _end_of(scope: str, begun: str, ended: str | None) -> str | None:
+    """Return when a stop ended: one for a day's loss with its day, which no row need say."""
+    if not scope.startswith(ENTRIES_SCOPE) or scope == REDUCED_SCOPE:
+        return ended
+    midnight = local_instant(local_date(instant_of(begun)) + timedelta(days=1), time())
+    return min(filter(None, (ended, instant_text(midnight))))
 
 
 def _alerts(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:

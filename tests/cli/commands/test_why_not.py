@@ -12,6 +12,7 @@ import pytest
 from bot.cli.telling.narrator import Narrator
 from bot.config.problems import ExitCode
 from bot.domain.entry import (
+    ENTRIES_SCOPE,
     REDUCED_SCOPE,
     CheckResult,
     Decision,
@@ -23,6 +24,7 @@ from bot.domain.entry import (
     StrategySwitched,
     Verdict,
 )
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
 from bot.journal.database.schema import migrate
 from bot.journal.journal import Journal
@@ -255,6 +257,26 @@ def test_a_pause_that_is_hidden_goes_on_while_other_states_hide_it(tmp_path: Pat
     stops = stops_of(tmp_path, STARTED, NEEDED, hidden, degraded)
 
     assert ("PAUSED", after(160), LASTS) in stops
+
+
+@pytest.mark.parametrize("scope", [f"{ENTRIES_SCOPE}120C900001.1", REDUCED_SCOPE])
+def test_a_day_s_loss_limit_ends_with_its_day_and_a_person_s_does_not(
+    tmp_path: Path, scope: str
+) -> None:
+    reduced = changed(100, RunState.RUNNING, RunState.HALTED, scope)
+
+    [stop] = stops_of(tmp_path, STARTED, reduced)
+
+    midnight = datetime(2026, 11, 20, tzinfo=EXCHANGE_TZ)
+    assert stop == ("REDUCING", after(100), LASTS if scope == REDUCED_SCOPE else midnight)
+
+
+def test_a_day_s_loss_limit_that_ends_before_ends_then(tmp_path: Path) -> None:
+    scope = f"{ENTRIES_SCOPE}120C900001.1"
+    reduced = changed(100, RunState.RUNNING, RunState.HALTED, scope)
+    raised = changed(200, RunState.HALTED, RunState.RUNNING, scope)
+
+    assert stops_of(tmp_path, STARTED, reduced, raised) == [("REDUCING", after(100), after(200))]
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(59.9, False), (60, True)])
