@@ -23,6 +23,7 @@ from bot.clock import boottime_s
 from bot.domain.entry import Entry
 from bot.domain.local_time import clock_of
 from bot.domain.message import JournalHealthChanged
+from bot.journal.database.engines import folders_of
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import EmergencyJournal
@@ -114,9 +115,9 @@ class Commits:
         """Called as soon as the journal is out of reach."""
 
     @property
-    def folder(self) -> Path:
-        """Where the emergency journal is."""
-        return self._emergency.path.parent
+    def folders(self) -> tuple[Path, ...]:
+        """Where journal and emergency journal are, as far as they are on this machine."""
+        return folders_of(self._emergency.path.parent, self._journal.url)
 
     async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Stored:
         """Store all entries, and those sends that may be made, in one transaction.

@@ -155,7 +155,7 @@ class Daemon:
         """Run until stopped. Raises what ended it, unless that was a clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         parts, environment = self._parts, self._parts.environment
-        disk = DiskWatch(parts.commits.folder, parts.inbox.post, environment.market.now)
+        disk = DiskWatch(parts.commits.folders, parts.inbox.post, environment.market.now)
         otp = TokenFile(parts.bars_file.parent, SystemClock().now)
         watches = (
             *(parts.brake.watch(), parts.commits.watch(), disk.run()),

@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -61,19 +61,19 @@ _SIGNAL: Final = signal.SIGVTALRM
 
 
 class DiskWatch:
-    """Checks how much room the disk of the state directory has.
+    """Checks how much room there is on the fullest of the disks that hold some folders.
 
     It posts `DiskSeen` at each check while there is little, and once when there is more again.
     """
 
     def __init__(
         self,
-        folder: Path,
+        folders: Sequence[Path],
         post: Post,
         now: Callable[[], datetime],
         free_bytes: Callable[[Path], int] | None = None,
     ) -> None:
-        self._folder = folder
+        self._folders = folders
         self._post = post
         self._now = now
         self._free_bytes = free_bytes or free_on
@@ -88,7 +88,7 @@ class DiskWatch:
     async def look(self) -> None:
         """Check once. A disk that does not answer is ignored."""
         with suppress(TimeoutError, OSError):
-            free = await in_time(lambda: self._free_bytes(self._folder), ANSWER_S)
+            free = await in_time(lambda: min(map(self._free_bytes, self._folders)), ANSWER_S)
             is_low = free < LOW_BYTES
             if is_low or self._was_low:
                 self._post(DiskSeen(self._now(), free))

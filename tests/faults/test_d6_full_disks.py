@@ -1,12 +1,19 @@
 """D6: a disk that fills: it is said, then orders stop while cancels leave, then all goes on."""
 
+from pathlib import Path
+
 import pytest
 
+from bot.clock import SimulatedClock
 from bot.domain.entry import Note, RunState
-from bot.domain.message import CancelOrder
+from bot.domain.message import CancelOrder, Event
 from bot.domain.operations import CancelAsked, DiskSeen
 from bot.engine.health import LOW_BYTES, RESERVE_BYTES
-from tests.engine.stage import Stage, report_of
+from bot.journal.database.schema import migrate
+from bot.journal.journal import Journal
+from bot.runtime.watches import DiskWatch
+from tests.engine.stage import START, Stage, report_of
+from tests.staging import commits_of
 
 
 def _disk_seen(stage: Stage, free: int) -> RunState:
@@ -53,3 +60,25 @@ def test_with_room_again_everything_goes_on(before: int) -> None:
     state = _disk_seen(stage, LOW_BYTES)
 
     assert (state, stage.engine.status().alerts) == (RunState.RUNNING, ())
+
+
+@pytest.mark.one_strike
+@pytest.mark.parametrize("full", ["state", "elsewhere"])
+async def test_the_fuller_of_both_disks_counts_where_the_journal_is_elsewhere(
+    tmp_path: Path, full: str
+) -> None:
+    state, elsewhere = tmp_path / "state", tmp_path / "elsewhere"
+    state.mkdir()
+    elsewhere.mkdir()
+    url = f"sqlite:///{elsewhere / 'journal.db'}"
+    migrate(url)
+    linked = state / "journal.db"
+    linked.symlink_to(elsewhere / "journal.db")
+    journal, told = Journal.open(f"sqlite:///{linked}"), list[Event]()
+    folders = commits_of(journal, state, told.append, SimulatedClock(START)).folders
+    rooms = {folder: RESERVE_BYTES - 1 if folder.name == full else LOW_BYTES for folder in folders}
+
+    await DiskWatch(folders, told.append, lambda: START, rooms.__getitem__).look()
+    await journal.close()
+
+    assert told == [DiskSeen(START, RESERVE_BYTES - 1)]

@@ -64,7 +64,7 @@ def test_a_standstill_is_told_with_its_length() -> None:
 
 async def test_only_little_room_and_its_end_are_told(tmp_path: Path) -> None:
     told, rooms = list[Event](), [LOW_BYTES, 9, 8, LOW_BYTES, LOW_BYTES]
-    watch = DiskWatch(tmp_path, told.append, lambda: NOW, lambda _: rooms.pop(0))
+    watch = DiskWatch([tmp_path], told.append, lambda: NOW, lambda _: rooms.pop(0))
 
     for _ in range(5):
         await watch.look()
@@ -74,7 +74,7 @@ async def test_only_little_room_and_its_end_are_told(tmp_path: Path) -> None:
 
 async def test_a_disk_that_gives_no_answer_says_nothing(tmp_path: Path) -> None:
     told = list[Event]()
-    watch = DiskWatch(tmp_path / "gone", told.append, lambda: NOW)
+    watch = DiskWatch([tmp_path / "gone"], told.append, lambda: NOW)
 
     await watch.look()
 

@@ -92,6 +92,11 @@ def file_of(url: str) -> Path:
     return Path(database).resolve()
 
 
+def folders_of(state_dir: Path, url: str) -> tuple[Path, ...]:
+    """Return the folders whose disks a bot's records need: a PostgreSQL's own is on its server."""
+    return (state_dir, file_of(url).parent) if is_sqlite(url) else (state_dir,)
+
+
 def writing_engine(url: str) -> sa.Engine:
     """Return an engine with one connection that writes durably. It does not connect yet."""
     if not is_sqlite(url):

@@ -26,6 +26,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.local_time import minute_of
 from bot.engine.health import LOW_BYTES
 from bot.engine.settings import LoadedStrategy
+from bot.journal.database.engines import folders_of
 from bot.journal.database.schema import check
 from bot.journal.errors import JournalError
 from bot.journal.upkeep.copying import backups_in
@@ -123,7 +124,7 @@ def look_here(loaded: Loaded, machine: Machine, clock: Clock) -> Iterator[Findin
     )
     yield of_secrets(loaded)
     yield of_state_dir(loaded.state_dir)
-    yield of_disk(loaded.state_dir, machine)
+    yield of_disk(loaded, machine)
     yield of_journal_line(loaded)
     yield from of_journal(loaded)
     yield of_backups(loaded, clock)
@@ -214,11 +215,11 @@ def of_state_dir(folder: Path) -> Finding:
     return ok("state folder", str(folder))
 
 
-def of_disk(folder: Path, machine: Machine) -> Finding:
-    place = folder
-    while not place.exists():
-        place = place.parent
-    free = machine.free_bytes(place)
+def of_disk(loaded: Loaded, machine: Machine) -> Finding:
+    places = [*folders_of(loaded.state_dir, loaded.journal_url)]
+    for number, place in enumerate(places):
+        places[number] = next(each for each in (place, *place.parents) if each.exists())
+    free, place = min((machine.free_bytes(place), place) for place in places)
     row, text = disk_row(free), f"{free // _MEGABYTE:,} MB free at {place}"
     if not row.is_ok:
         return fail("disk", text, fix=row.fix)

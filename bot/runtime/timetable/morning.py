@@ -125,7 +125,7 @@ class MorningCheck:
     second_factor: SecondFactor
     polls: PollWatch
     trouble: Trouble
-    folder: Path
+    folders: Sequence[Path]
     calendar: TradingCalendar
     traded: Sequence[str]
     listed_on: Mapping[str, date]
@@ -140,7 +140,7 @@ class MorningCheck:
             second_factor=parts.second_factor,
             polls=parts.polls,
             trouble=parts.trouble,
-            folder=parts.commits.folder,
+            folders=parts.commits.folders,
             calendar=parts.rulebook.calendar,
             traded=sorted({symbol for plan in parts.plans for symbol in plan.symbols}),
             listed_on=listed_on,
@@ -178,7 +178,7 @@ class MorningCheck:
         quota = f"{self.polls.needed:,.0f} polls a minute, {self.polls.room:,} have room"
         is_fast = self.polls.slower <= SLOWER_MAX and not self.broker.budget.is_degraded
         try:
-            free: int | None = await in_time(lambda: free_on(self.folder), ANSWER_S)
+            free: int | None = await in_time(lambda: min(map(free_on, self.folders)), ANSWER_S)
         except (TimeoutError, OSError):
             free = None
         return [

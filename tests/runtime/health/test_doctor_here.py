@@ -52,6 +52,17 @@ def test_where_all_is_well_no_row_asks_for_anything(tmp_path: Path) -> None:
     assert {each.fix for each in found.values()} == {""}
 
 
+def test_the_disk_of_a_journal_that_is_elsewhere_counts_too(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    machine = replace(MACHINE, free_bytes=lambda at: 10**8 if at == elsewhere else 10**12)
+
+    url = f"sqlite:///{elsewhere / 'new' / 'journal.db'}"
+    elsewhere.mkdir()
+    found = rows(tmp_path, machine=machine, journal_url=url)["disk"]
+
+    assert (found.verdict, found.found) == (Verdict.FAIL, f"100 MB free at {elsewhere}")
+
+
 def test_it_changes_no_file_and_makes_none(tmp_path: Path) -> None:
     has_journal(tmp_path)
     rows(tmp_path)
