@@ -36,7 +36,6 @@ from bot.domain.operations import BreakAccepted, EarlierOrdersRead, ReconcileAsk
 from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
 from bot.engine.account_status import balances_of
-from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import (
@@ -179,11 +178,7 @@ def on_reconciled(state: State, _event: Reconciled) -> None:
 
 
 def _open_or_hold(state: State) -> None:
-    """Open the gate if journal and broker agree, or a person has accepted the differences.
-
-    After an operator's halt, open orders are cancelled, as the run that it stopped may have had no
-    time for that. A closed gate never holds back a cancel.
-    """
+    """Open the gate if journal and broker agree, or a person has accepted the differences."""
     if not state.is_reconciled or RunState.STARTING not in state.gate.causes:
         return
     if names := ", ".join(state.reconciling.breaks):
@@ -200,9 +195,6 @@ def _open_or_hold(state: State) -> None:
         gate.close(state, RunState.STARTING, text, "reconcile")
     else:
         gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
-    halted = state.gate.causes.get(RunState.HALTED)
-    if halted is not None and halted.by != BY_ENGINE:
-        cancel_requests.request_all(state, "halt")
 
 
 def on_account(state: State, event: AccountRead) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Decision, Entry, IntentMoved, RunState, StateChanged, Verdict
 from bot.runtime.brake import FLAG
@@ -59,3 +61,22 @@ async def test_a_start_beside_the_file_is_halted_and_cancels_what_is_open(tmp_pa
     [halted] = [one for one in again.shown.all(StateChanged) if one.to_state is RunState.HALTED]
     assert (halted.reason, halted.by) == ("wrong prices", "operator")
     assert (first.loaded.state_dir / FLAG).exists()
+
+
+@pytest.mark.parametrize("path", ["/trading/*/order-book", "/trading/*/portfolio"])
+async def test_a_start_beside_the_file_cancels_what_is_open_whatever_cannot_be_read(
+    tmp_path: Path, path: str
+) -> None:
+    dead = {
+        "match": {"verb": "GET", "path": path, "at": "09:21:59", "times": 0},
+        "action": {"do": "status", "status": 500},
+    }
+    working = once(params={"price": 26_000})
+    config = write_project(tmp_path, scenario={**QUIET, "faults": [dead]}, strategies=[working])
+    first = await tell(config, minutes=2)
+    assert [order["status"] for order in first.broker_orders().values()] == ["SENT"]
+    (first.loaded.state_dir / FLAG).write_text("wrong prices")
+
+    again = await tell(config, minutes=2)
+
+    assert [order["status"] for order in again.broker_orders().values()] == ["CANCELLED"]

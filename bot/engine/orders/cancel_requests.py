@@ -25,6 +25,7 @@ from bot.domain.entry import (
 from bot.domain.order import Intent, SendState, Side
 from bot.domain.recovery import Recovery
 from bot.engine import gate
+from bot.engine.control_state import BY_ENGINE
 from bot.engine.orders import matching
 from bot.engine.risk.losses import limit_of
 from bot.engine.state import State
@@ -191,6 +192,16 @@ def take_up(state: State, recovery: Recovery) -> None:
                 continue
             text = f"{order_id} was to be cancelled before the restart, and still is: {reason}"
             state.note("CANCEL", text, symbol=order.row.symbol)
+
+
+def request_if_halted(state: State) -> None:
+    """Request the cancel of today's open orders if a person or a loss has halted the bot: that may
+    have been before the journal was read, or in a run that had no time left for it.
+    """
+    halted = state.gate.causes.get(RunState.HALTED)
+    if halted is not None and halted.by != BY_ENGINE:
+        _request_each(state, "halt", lambda one: one.trading_date == state.trading_date)
+        matching.tell_left(state, "halt")
 
 
 def request_expired(state: State) -> None:

@@ -114,6 +114,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     if recovery.damage:
         breaks.begin_damage(state, recovery.damage)
     guarded(state, "cancels at the start", cancel_requests.take_up, state, recovery)
+    guarded(state, "a halt at the start", cancel_requests.request_if_halted, state)
     if recovery.flatten is not None and recovery.run_state is RunState.HALTED:
         guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
     if recovery.started_by:
@@ -372,9 +373,7 @@ def _take_over(state: State, stored: StoredIntent) -> None:
             sends.ask_after(state, tracked, "the bot ended before an answer came")
         case SendState.UNKNOWN:
             sends.ask_after(state, tracked, "the bot was started again")
-        case SendState.MATCHED if (
-            attempt is not None
-        ):  # by its looks: its nonce may not bear it out
+        case SendState.MATCHED if attempt is not None:  # by its looks: its nonce may say otherwise
             state.command(BurnNonce(intent.intent_id))
         case SendState.FRESH | SendState.REACHED:
             tracked.poll = BackOff(state.now)

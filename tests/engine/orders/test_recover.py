@@ -31,6 +31,7 @@ from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import BY_LIMIT, PAUSED
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.settings import EngineSettings
@@ -430,6 +431,55 @@ def test_a_halt_that_had_no_time_to_cancel_cancels_at_the_next_start():
     stage.row(report_of(intent))
 
     assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD1"]
+
+
+def _halted_before_its_first_read(
+    by=BY_LIMIT, trading_date=DAY, *, cancels=None, unknown=None
+) -> Stage:
+    """A start in which neither the day order book nor the account can be read."""
+    first = Stage()
+    stored = StoredIntent(first.working(500), SendState.ACKED, "ORD1", None)
+    row = replace(first.entries_of_order(), trading_date=trading_date)
+    halted = {"run_state": RunState.HALTED, "run_state_reason": "look", "run_state_by": by}
+    intents = (stored, *([unknown] if unknown is not None else []))
+    recovery = Recovery(DAY, 2, 1, intents=intents, orders=(row,), cancels=cancels or {}, **halted)
+    stage = Stage(is_open=False, recovery=recovery)
+    stage.row(report_of(stored.intent))
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("by", "trading_date", "ids"),
+    [
+        ("operator", DAY, ["ORD1"]),
+        (BY_LIMIT, DAY, ["ORD1"]),
+        (BY_ENGINE, DAY, []),
+        ("operator", DAY - timedelta(days=1), []),
+    ],
+)
+def test_a_halt_cancels_todays_orders_before_anything_can_be_read(by, trading_date, ids):
+    stage = _halted_before_its_first_read(by, trading_date)
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ids
+    assert [one.code for one in stage.all(Decision)] == ["CANCEL"] * len(ids)
+
+
+def test_a_halt_asks_for_no_cancel_again_that_an_earlier_run_has_begun():
+    stage = _halted_before_its_first_read(cancels={"L-0001": "halt: look"})
+
+    assert stage.all(Decision) == []
+    assert [one.reason for one in stage.engine.status().cancels] == ["halt: look"]
+
+
+def test_a_halt_cancels_an_order_of_unknown_outcome_as_soon_as_it_turns_up():
+    lost = _stored(SendState.UNKNOWN)
+    lost = replace(lost, intent=replace(lost.intent, intent_id="L-0002", limit_price=26_500))
+
+    stage = _halted_before_its_first_read(unknown=lost)
+    stage.handle(NonceBurnt(stage.now, "L-0002", Resolution.REACHED, "reused"))
+    stage.book(report_of(lost.intent, "ORD2"))
+
+    assert {one.order_id for one in stage.engine.status().cancels} == {"ORD1", "ORD2"}
 
 
 def test_a_late_ghost_of_an_earlier_run_still_halts_its_symbol():
