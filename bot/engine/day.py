@@ -107,6 +107,7 @@ def _end_earlier_days(
     for order in left_open(state):
         row = order.row
         where = f"{row.order_id} of an earlier day"
+        order.change = None  # its history is all that can show of it, also of another id
         report = state.chains.ended(row.order_id, by_id, state.now)
         is_taken = report is not None and guarded(
             state, where, orders.apply, state, order, report, "detail"

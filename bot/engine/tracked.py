@@ -150,8 +150,9 @@ class TrackedAmend(Watched):
 
     `old` is the value in the row that was read before the PUT. Rows requested before `since` do not
     count; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
-    `renamed_until` when the row of a new id can no longer be late. `keeps_id`: it is known under
-    which id the order continues. `attempt_id` names its PUT, once it has a result. `is_unanswered`:
+    `renamed_until` when the row of a new id can no longer be late, `listed_at` when the newest day
+    order book that would have shown one was requested. `keeps_id`: it is known under which id the
+    order continues. `attempt_id` names its PUT, once it has a result. `is_unanswered`:
     no answer proved anything, and `code` says why.
     """
 
@@ -165,6 +166,7 @@ class TrackedAmend(Watched):
     step: int = 0
     hopeless_at: datetime | None = None
     renamed_until: datetime | None = None
+    listed_at: datetime = LONG_AGO
     is_refused: bool = False
     keeps_id: bool = False
     is_unanswered: bool = False
@@ -286,12 +288,16 @@ class TrackedOrder(Watched):
         """True for an order of this bot."""
         return self.row.intent_id is not None
 
-    def may_be_renamed(self, asked_at: datetime) -> bool:
-        """True while a PUT may have given it another id: its old row may show it as cancelled."""
+    @property
+    def may_be_renamed(self) -> bool:
+        """True while a PUT may have given it another id, which only the day order book can show:
+        its old row may show it as cancelled.
+        """
         change = self.change
         if change is None or change.is_refused or change.keeps_id:
             return False
-        return change.renamed_until is None or asked_at < change.renamed_until
+        until = change.renamed_until
+        return until is None or change.listed_at < until
 
     @property
     def open_quantity(self) -> int:

@@ -29,7 +29,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import Action, AmendAsked, CancelAsked, EarlierOrdersRead, OperatorActed
-from bot.domain.order import OrderState, SendState, Side
+from bot.domain.order import OrderState, SendState, Side, UnreadRow
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredChanges, StoredIntent
 from bot.engine.chains import FORMER_ENDS_WITHIN, Chain
@@ -483,9 +483,53 @@ def test_a_new_id_may_show_as_late_as_a_row_may_though_the_put_is_past():
     assert _alerts(stage) == []
 
 
+def test_without_a_day_order_book_a_changed_order_stays_open_and_a_halt_cancels_its_new_id():
+    stage, row = _resized(executed=200)
+    stage.row(_ended(row))
+    stage.handle(OperatorActed(stage.now, Action.HALT, "by hand", "operator"))
+    _look(stage, _ended(row), 300)
+    before = stage.entries_of_order().state
+    cancelled = {one.order_id for one in stage.all(CancelOrder)}
+
+    stage.book(_ended(row), _later(row, 1, quantity=600, executed=200))
+    stage.pass_time(30)
+    stage.pass_time(2)
+
+    assert before is OrderState.PENDING_REPLACE
+    assert cancelled == {"ORD1"}
+    assert stage.all(CancelOrder)[-1].order_id == "ORD1-1"
+    assert "ORDER_LIVES" not in _codes(stage)
+
+
+@pytest.mark.parametrize("unread", [("ORD7", None), (None, "HPG"), ("ORD7", "HPG")])
+def test_a_row_that_cannot_be_read_may_be_the_new_id_of_a_changed_order(unread):
+    stage, row = _resized(executed=200)
+    hidden = UnreadRow(*unread, "no quantity", "{}")
+
+    stage.after(120).book(_ended(row), set_aside=(hidden,))
+    before = stage.entries_of_order().state
+    stage.after(5).book(_ended(row), set_aside=(replace(hidden, symbol="SSI"),))
+
+    assert before is OrderState.PENDING_REPLACE
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+def test_a_day_order_book_without_a_changed_order_or_of_an_earlier_day_does_not_show_its_ids():
+    stage, row = _resized(executed=200)
+    other = replace(row, order_id="ORD7", root_order_id="ORD7", symbol="SSI")
+    yesterday = DAY - timedelta(days=1)
+
+    stage.after(120).book(other)
+    stage.book(replace(other, trading_date=yesterday), replace(row, trading_date=yesterday))
+    stage.row(_ended(row))
+
+    assert stage.entries_of_order().state is OrderState.PENDING_REPLACE
+
+
 def test_an_order_that_had_ended_and_works_under_a_new_id_is_told_of_and_halts_its_symbol():
     stage, row = _resized(executed=200)
-    _look(stage, _ended(row), 120)
+    stage.after(115).book(_ended(row))
+    _look(stage, _ended(row), 5)
     had = stage.entries_of_order().state
 
     later = _later(row, 1, quantity=600, executed=500)
@@ -681,7 +725,7 @@ def test_what_fits_is_the_new_total_or_what_was_open_of_it(asked, shown, is_like
 @pytest.mark.parametrize(("left", "lives"), [(0, False), (1, True)])
 def test_only_a_new_id_with_shares_open_lives_on(left, lives):
     stage, row = _resized(executed=200)
-    _look(stage, _ended(row), 120)
+    stage.after(120).book(_ended(row))
 
     later = _later(row, 1, quantity=600, executed=600 - left)
     stage.after(1).book(_ended(row), replace(later, remaining_quantity=left))
@@ -741,10 +785,22 @@ def test_after_the_verdict_a_row_that_fits_is_somebody_elses():
 @pytest.mark.parametrize(("seconds", "code"), [(100, ["AMEND_AMBIGUOUS"]), (115, [])])
 def test_a_row_that_comes_after_a_new_id_could_have_is_somebody_elses(seconds, code):
     stage, row, new = _renamed()
+    stage.after(seconds).book(row)
 
-    stage.after(seconds).book(row, _rootless(new))
+    stage.after(1).book(row, _rootless(new))
 
     assert _codes(stage) == code
+
+
+def test_a_row_of_the_first_day_order_book_after_a_change_may_be_the_order_however_late_it_is():
+    stage, row, new = _renamed()
+
+    stage.after(300).book(_ended(row), _rootless(new))
+    told = _codes(stage)
+    stage.after(1).book(_ended(row), _rootless(new))
+
+    assert told == _codes(stage) == ["AMEND_AMBIGUOUS"]
+    assert stage.entries_of_order().state is OrderState.CANCELLED
 
 
 def test_a_verdict_under_the_own_id_says_that_the_other_row_is_not_ours():
@@ -912,6 +968,16 @@ def test_the_history_of_every_id_ends_an_amended_order(restarts, is_restarted):
     assert (order.state, order.quantity) == (OrderState.EXPIRED, 600)
     assert (order.executed_quantity, order.executed_amount) == (350, 350 * PRICE)
     assert not stage.engine.status().halted_symbols
+
+
+def test_the_end_of_its_day_ends_a_changed_order_whose_ids_no_day_order_book_has_shown():
+    stage, row = _resized()
+    stage.after(200).row(_ended(row))
+
+    order = _next_day(stage, replace(_ended(row), state=OrderState.CANCELLED))
+
+    assert (order.state, order.executed_quantity) == (OrderState.CANCELLED, 200)
+    assert "it may have gone on under another id" in stage.engine.status().halted_symbols["HPG"]
 
 
 @pytest.mark.parametrize("is_changing", [True, False])

@@ -123,7 +123,7 @@ def on_row(state: State, order_id: str, report: OrderReport) -> None:
         _end(state, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
     elif amend.is_refused:
         _end(state, amend, order, AmendVerdict.REFUSED, "refused")
-    elif shown_state(report) is OrderState.CANCELLED and order.may_be_renamed(report.requested_at):
+    elif shown_state(report) is OrderState.CANCELLED and order.may_be_renamed:
         return  # an amendment may leave the old id: its effect is in the row of the new one
     elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
         _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
@@ -224,7 +224,7 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
         text = f"{amend.name} {_words(amend)}: {event.detail}"
         state.note("AMEND", text, {"resolution": event.resolution}, symbol=order.row.symbol)
         if event.resolution is Resolution.FRESH and is_trusted:
-            amend.hopeless_at = amend.renamed_until = state.now
+            amend.hopeless_at, amend.keeps_id = state.now, True
             _look_again(state, amend, order)
 
 

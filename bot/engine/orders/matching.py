@@ -318,7 +318,7 @@ def predecessor_of(state: State, row: OrderReport) -> TrackedOrder | None:
     for amend in state.index.amending.of(True):
         order = state.orders.get(amend.name)
         change = order.change if order is not None else None
-        if order is None or change is None or not order.may_be_renamed(row.requested_at):
+        if order is None or change is None or not order.may_be_renamed:
             continue
         ours = order.row
         if shown != (ours.account, ours.trading_date, ours.symbol, ours.side):

@@ -229,8 +229,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     Everything that looks at the row's numbers comes before the first change: a row that raises
     changes nothing, and is merged completely when it is shown again.
     """
-    may_be_renamed = order.may_be_renamed(report.requested_at)
-    if may_be_renamed and shown_state(report) is OrderState.CANCELLED:
+    if order.may_be_renamed and shown_state(report) is OrderState.CANCELLED:
         # An amendment may have given it a new id: only the old one has ended, with its fills.
         report = replace(
             report,

@@ -128,14 +128,36 @@ def test_an_unused_nonce_says_that_no_other_id_can_come() -> None:
     assert stage.entries_of_order().state is _S.CANCELLED
 
 
-@pytest.mark.parametrize(("after_s", "is_ended"), [(60, False), (100, False), (115, True)])
+@pytest.mark.parametrize(("after_s", "is_ended"), [(60, False), (108, False), (109, True)])
 def test_a_new_id_may_be_as_late_as_the_book_lags(after_s: int, is_ended: bool) -> None:
     stage, row = _answered(Unknown("lost", None))
     gone = replace(row, remaining_quantity=0, cancelled_quantity=500, state=_S.CANCELLED)
+    gone = replace(gone, status="CANCELLED")
 
-    stage.after(after_s).row(replace(gone, status="CANCELLED"))
+    stage.after(after_s).book(gone)
+    stage.row(gone)
 
     assert (stage.entries_of_order().state is _S.CANCELLED) is is_ended
+
+
+def test_only_a_day_order_book_of_after_it_ends_the_doubt_about_a_new_id_also_at_a_restart() -> (
+    None
+):
+    stage, row = _restarted(None)
+    gone = replace(row, remaining_quantity=0, cancelled_quantity=500, state=_S.CANCELLED)
+    gone = replace(gone, status="CANCELLED")
+    asked_at = stage.now + timedelta(seconds=100)
+
+    stage.after(200).row(gone)
+    stage.book(gone, asked_at=asked_at)
+    stage.row(gone)
+    before = stage.entries_of_order().state
+    stage.book(row)
+    stage.book(row, asked_at=asked_at)
+    stage.row(gone)
+
+    assert before is not _S.CANCELLED
+    assert stage.entries_of_order().state is _S.CANCELLED
 
 
 # ------------------------------------------------------------------------------------- a restart
