@@ -62,7 +62,7 @@ NOT_YET: Final = "E-CTL-005"
 ANOTHER: Final = "E-RUN-007"
 """The mistake where this bot does not run, and another one that does may be meant."""
 _SELL: Final = "FLATTEN"
-_UNKNOWN_WHY: Final = "its cancel is done, but no row shows it yet: bot orders"
+_NO_CANCEL: Final = "no cancel of it is under way. Do: bot cancel {order_id}"
 _BEING_SENT: Final = (
     "BEING SENT: it has no answer yet; if the broker takes it, it is cancelled: bot orders"
 )
@@ -172,7 +172,8 @@ def _report(invocation: Invocation, found: Fields, asked: Mapping[str, str]) -> 
         cancel = cancels.get(order_id, Fields())
         until = cancel.instant("queued_until")
         counts[f"not cancellable until {minute_of(until)}" if until else "still open"] += 1
-        lines.append(f"{order_id} STILL OPEN: {cancel.text('why') or _UNKNOWN_WHY}")
+        why = cancel.text("why") or _NO_CANCEL.format(order_id=order_id)
+        lines.append(f"{order_id} STILL OPEN: {why}")
     for intent_id in (sending := _sending(found, asked)):
         counts["being sent"] += 1
         lines.append(f"{intent_id} {_BEING_SENT}")

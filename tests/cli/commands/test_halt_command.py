@@ -398,6 +398,18 @@ async def test_a_halt_is_not_done_while_an_order_is_being_sent(
     )
 
 
+async def test_an_open_order_without_a_cancel_is_not_said_to_have_one_behind_it(idle: Path) -> None:
+    async def status(_: Request) -> Reply:
+        return {"ok": True, "status": {"state": "HALTED", "open_orders": [OPEN], "cancels": []}}
+
+    ran = await halted_at(idle, status)
+
+    assert ran.code == ExitCode.TIMED_OUT
+    assert ran.out.splitlines()[-1] == (
+        "ORD10000008 STILL OPEN: no cancel of it is under way. Do: bot cancel ORD10000008"
+    )
+
+
 async def test_an_order_that_was_being_sent_when_the_halt_came_is_told_with_its_end(
     config: Path,
 ) -> None:
