@@ -44,6 +44,8 @@ from bot.runtime.read_health import ACCOUNT, BOOK
 from bot.runtime.second_factor import NONE_MAILED, USED_UP
 
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
+NAMES: Final = ("strategy", "symbol", "order_id", "intent_id", "break_id")
+"""The fields that say what a request is about. One left out may mean all; an empty one never."""
 _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
 _BY_HAND: Final = "by hand"
 _GIVE_REASON: Final = 'to resume, give a reason: bot resume --reason "…"'
@@ -54,6 +56,15 @@ WORDS: Final = (
     *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget", "otp_revoke"),
 )
 """Requests other than actions: the names of the methods that answer them."""
+
+
+async def _unless_empty(do: Handler, request: Request) -> Reply:
+    """Answer the request, unless a name in it is empty: an unset variable of who asks."""
+    for name in NAMES:
+        named = request.get(name)
+        if named is not None and not (isinstance(named, str) and named.strip()):
+            return refused("E-CTL-002", f"the request's {name} is empty; nothing was done")
+    return await do(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +79,11 @@ class Operations:
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handler of each word."""
         actions = (Action.PAUSE, Action.RESUME, Action.HALT, Action.STOP)
-        return {
+        found: Mapping[str, Handler] = {
             **{action.value: partial(self.act, action) for action in actions},
             **{word: getattr(self, word) for word in WORDS},
         }
+        return {word: partial(_unless_empty, do) for word, do in found.items()}
 
     def _now(self) -> datetime:
         return self.parts.environment.market.now()

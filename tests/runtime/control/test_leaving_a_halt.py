@@ -15,7 +15,7 @@ from bot.domain.operations import Action, OperatorActed
 from bot.runtime.activity import Activity
 from bot.runtime.brake import SALES, Brake
 from bot.runtime.control import operations as module
-from bot.runtime.control.operations import Operations
+from bot.runtime.control.operations import NAMES, Operations
 from bot.runtime.control.socket import Reply
 from bot.runtime.control.status import Facts
 from bot.runtime.inbox import Inbox
@@ -161,3 +161,29 @@ async def test_where_the_sales_cannot_be_allowed_it_is_a_plain_halt_and_said(
     assert (reply["ok"], reply["code"]) == (False, "E-RUN-012")
     assert isinstance(asked, OperatorActed)
     assert (asked.flatten, brake.sells, brake.is_on) == (False, False, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("empty", ["", "  ", 0, False, []])
+async def test_an_empty_name_means_neither_all_nor_none(
+    tmp_path: Path, name: str, empty: object
+) -> None:
+    operations, brake, inbox = _halted(tmp_path)
+    request = {"reason": "checked", "intent_id": "L-0001", name: empty}
+
+    replies = [await do(request) for do in operations.handlers().values()]
+
+    wanted = (False, "E-CTL-002", f"the request's {name} is empty; nothing was done")
+    assert {(each["ok"], each["code"], each["message"]) for each in replies} == {wanted}
+    assert brake.is_on
+    assert inbox.take() is None
+
+
+async def test_a_name_left_out_or_null_is_not_empty(tmp_path: Path) -> None:
+    operations, brake, inbox = _halted(tmp_path)
+    request = {"reason": "checked", "strategy": None, "symbol": None}
+
+    reply = await operations.handlers()["resume"](request)
+
+    assert (reply, brake.is_on) == ({"ok": True}, False)
+    assert isinstance(inbox.take(), OperatorActed)
