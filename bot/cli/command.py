@@ -9,7 +9,7 @@ One `Invocation` is made for each process. Its fields are set by the shared opti
 are given: `bot --json orders` and `bot orders --json` are the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,8 @@ ALSO: Final = (
 )
 CONFIGURATION: Final = "configuration"
 STATE_FOLDER: Final = "state folder"
+FREE_TEXT: Final = frozenset({"reason"})
+"""What may be empty: it names nothing, and a halt must not fail for want of it."""
 HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
 
 
@@ -66,11 +68,31 @@ class Invocation:
     looked_in: dict[Path, str] = field(default_factory=dict)
 
 
+def refuse_empty(command: click.Command, context: click.Context, words: Sequence[str]) -> None:
+    """Raise UsageError for an empty name, folder or number: where it comes from an unset variable
+    of a shell, whoever typed it means one thing, and none given would mean all, or another folder.
+    """
+    given, _, _ = command.make_parser(context).parse_args(list(words))
+    for each in command.get_params(context):
+        found = given.get(each.name or "")
+        values = found if isinstance(found, list | tuple) else (found,)
+        is_empty = any(isinstance(value, str) and not value.strip() for value in values)
+        if is_empty and each.name not in FREE_TEXT:
+            hint = each.get_error_hint(context)
+            raise click.UsageError(f"{hint} is empty (an unset variable?): nothing was done")
+
+
 class _Example:
     """Opens a help page with an example, and records whether the command changes something."""
 
     example = ""
     changes = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        assert isinstance(self, click.Command), "mixed into commands alone"
+        if not ctx.resilient_parsing:
+            refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
 
     def invoke(self, ctx: click.Context) -> object:
         ctx.ensure_object(Invocation).does_change = self.changes

@@ -25,7 +25,7 @@ import click
 
 from bot import __version__
 from bot.cli import messages
-from bot.cli.command import HELP, Invocation, share_options, shared_options
+from bot.cli.command import HELP, Invocation, refuse_empty, share_options, shared_options
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
 from bot.config.masking import masked_line
 from bot.config.problems import ExitCode, OperatorMistake
@@ -106,6 +106,11 @@ class Root(click.Group):
         found = import_module(f"bot.cli.commands.{name}").command
         assert isinstance(found, click.Command), f"{name} is not a command"
         return share_options(found)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        if not context.resilient_parsing:
+            refuse_empty(self, context, args)
+        return super().parse_args(context, args)
 
     def resolve_command(
         self, context: click.Context, args: list[str]

@@ -6,7 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bot.cli.command import Invocation
+from bot.cli.command import FREE_TEXT, Invocation
+from bot.cli.main import walk
 from bot.cli.options import EVERY, LENGTH_MAX_S, WATCH_EVERY_S_MIN, length_from
 from bot.cli.show import watch
 from bot.config.problems import ExitCode
@@ -63,3 +64,49 @@ def test_a_day_at_the_edge_of_the_calendar_is_a_wrong_command_line(
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert f"{command[-1]!r}: wanted" in ran.err
+
+
+def _empty_words() -> list[tuple[str, ...]]:
+    """Each command line that gives an empty value: of every command, every value it takes."""
+    found = list[tuple[str, ...]]()
+    for path, command in walk():
+        words = path.split()[1:]
+        for each in command.params:
+            if isinstance(each, click.Argument) and not isinstance(command, click.Group):
+                found.append((*words, ""))
+            elif isinstance(each, click.Option) and not (each.is_flag or each.name in FREE_TEXT):
+                found.append((*words, each.opts[0], ""))
+    return found
+
+
+def test_no_command_takes_an_empty_name_for_all_or_for_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    for words in (*_empty_words(), ("--state-dir", "", "halt"), ("-c", " ", "halt", "--yes")):
+        ran = call(*words)
+
+        assert (ran.code, ran.out) == (ExitCode.USAGE, ""), words
+        assert " is empty (an unset variable?): nothing was done" in ran.err, (words, ran.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("order", "L-0003", "--is", "", "--yes", "--reason", "seen"), "'--is'"),
+        (("order", "L-0003", "--is= ", "--yes", "--reason", "seen"), "'--is'"),
+        (("resume", "", "--reason", "checked"), "'[SYMBOL]'"),
+        (("halt", "--yes", "--state-dir", ""), "'--state-dir'"),
+    ],
+    ids=" ".join,
+)
+def test_the_empty_one_is_named(words: tuple[str, ...], named: str) -> None:
+    assert f"Error: {named} is empty" in call(*words).err
+
+
+def test_an_empty_reason_keeps_nobody_from_halting(tmp_path: Path) -> None:
+    ran = call("halt", "--yes", "--reason", "", "--state-dir", str(tmp_path))
+
+    assert (tmp_path / "HALT").exists(), ran.err

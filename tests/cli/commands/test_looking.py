@@ -14,11 +14,11 @@ import pytest
 
 from bot.cli.command import Invocation
 from bot.cli.commands.journal import verdict_of
-from bot.cli.commands.orders import ended_words
+from bot.cli.commands.orders import ended_words, find_order
 from bot.cli.last_run import open_orders
 from bot.cli.rows import Plain, csv_lines
 from bot.cli.show import ROWS_AT_ONCE, UNCUT, aligned, print_json, print_json_rows, print_table
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.order import SendState
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
@@ -355,7 +355,11 @@ def test_an_order_that_ended_is_told_in_our_word_not_in_the_brokers(config: Path
 
 
 def test_an_id_of_nothing_is_no_part_of_every_id(config: Path) -> None:
-    assert call("order", "", "-c", str(config)).err.startswith("E-ORD-001 no order has the id ''")
+    with (
+        JournalReader(f"sqlite:///{config.parent / 'journal.db'}") as reader,
+        pytest.raises(OperatorMistake, match=r"^E-ORD-001 no order has the id ''"),
+    ):
+        find_order(reader, "")
 
 
 def test_the_last_order_of_a_journal_without_orders_is_none_yet(tmp_path: Path) -> None:
