@@ -1,4 +1,4 @@
-"""The entry point of `bot`: a signal ends a run cleanly even before the run handles signals.
+"""The entry point of `bot`: a signal ends or halts a run even before the run handles signals.
 
 Importing everything a run needs takes a fifth of a second. Nothing is open yet by then, so the
 process may exit at once; an exception could get lost in the middle of an import.
@@ -49,9 +49,14 @@ def begin() -> NoReturn:
         heard.append(signal.SIGHUP)  # else started under nohup: an ignored signal stays ignored
     for each in heard if is_run else heard[:1]:
         signal.signal(each, end)
-    from bot.cli.main import main
+    halts = list[int]()
+    if is_run:
+        signal.signal(signal.SIGUSR1, lambda number, _: halts.append(number))
+    from bot.cli.main import hear_halts, main
 
-    if not is_run:
+    if is_run:
+        hear_halts(halts)
+    else:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     main()
 

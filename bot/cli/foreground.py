@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -47,6 +48,8 @@ from bot.config.settings.places import find_config
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
+from bot.runtime.brake import keep_early
+from bot.runtime.early_signal import EarlySignal
 from bot.runtime.process import LEAVE_S, LET_GO_S, leave_within, not_ignored
 
 if TYPE_CHECKING:
@@ -163,11 +166,12 @@ def _look_for_planted(loaded: "Loaded", *, is_service: bool) -> None:
 
 
 @contextmanager
-def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
+def ending_while_it_starts(invocation: Invocation) -> Iterator[Callable[[Path], object]]:
     """Let a signal end a start cleanly too, before the run itself handles signals.
 
     Each becomes a Ctrl-C, which asyncio treats as a request to end: what was opened is closed
-    again.
+    again. SIGUSR1 halts the run that begins; yields what is to be told the state directory as soon
+    as that is known, so that the halt outlives a start that fails.
     """
     heard = [signal.SIGINT]
 
@@ -178,8 +182,11 @@ def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
     heard_too = not_ignored((signal.SIGTERM, signal.SIGHUP))
     before = {each: signal.signal(each, end) for each in heard_too}
     before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    found = signal.getsignal(signal.SIGUSR1)
+    halt = found if isinstance(found, EarlySignal) else EarlySignal()
+    before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, halt)
     try:
-        yield
+        yield lambda state_dir: halt.keep_by(partial(keep_early, state_dir))
     except KeyboardInterrupt:
         name = "Ctrl-C" if heard == [signal.SIGINT] else heard[0].name
         leave_a_closed_window()
@@ -192,6 +199,9 @@ def ending_while_it_starts(invocation: Invocation) -> Iterator[None]:
             # its way out.
             is_python_s = handler in {signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler}
             signal.signal(each, handler if is_python_s else signal.SIG_IGN)
+        if halt.is_lost:
+            with _going_on():
+                write_line(messages.HALT_LOST, err=True)
 
 
 def with_free_port(invocation: Invocation, loaded: "Loaded") -> "Loaded":

@@ -10,6 +10,7 @@ import gc
 import io
 import logging
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -29,6 +30,7 @@ from bot.cli.command import HELP, Invocation, refuse_empty, share_options, share
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
 from bot.config.masking import masked_line
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.runtime.early_signal import EarlySignal
 from bot.runtime.hush import HidesValues, tell_without_secrets, trace_of, words_of
 from bot.runtime.process import LEAVE_S, forbid_dumps, leave_within
 
@@ -153,6 +155,13 @@ def bot(context: click.Context) -> None:
 
 
 bot.params.extend(shared_options(hidden=False))
+
+
+def hear_halts(early: Sequence[int]) -> None:
+    """From here on remember SIGUSR1 for the run that begins, and the `early` ones."""
+    signal.signal(signal.SIGUSR1, EarlySignal())
+    if early:
+        signal.raise_signal(signal.SIGUSR1)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

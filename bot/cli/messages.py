@@ -82,6 +82,10 @@ HALT_NOT: Final = (
     "--yes --state-dir DIR; or halt its process, which needs no file: kill -USR1 PID (pgrep -af "
     "'bot run')"
 )
+HALT_LOST: Final = (
+    "SIGUSR1 came, but the start ended before it could be kept: no HALT file is in place, and the "
+    "next start will trade. To have that one HALTED: bot halt --yes"
+)
 HALT_DECLINED: Final = (
     "NOTHING WAS HALTED: a bot running there goes on trading. To halt without a question: bot halt "
     "--yes"

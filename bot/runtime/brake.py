@@ -33,6 +33,7 @@ from typing import Final, TypeVar
 from bot.clock import monotonic_s
 from bot.domain.visible import visible
 from bot.journal.writing.aside import begin
+from bot.runtime.early_signal import EarlySignal
 
 FLAG: Final = "HALT"
 """The file's name, in the state directory."""
@@ -99,6 +100,11 @@ def within(seconds: float, raising: Callable[[], str], state_dir: Path) -> str:
     except OSError:  # no thread available: a disk that hangs as well is the smaller danger
         return raising()
     return found[-1]
+
+
+def keep_early(state_dir: Path) -> bool:
+    """Keep a halt by a signal that no brake has heard; return whether it is kept for certain."""
+    return not within(DISK_S, partial(raise_flag, state_dir, SIGUSR1), state_dir)
 
 
 def stop_sales(state_dir: Path) -> str:
@@ -334,7 +340,7 @@ class Brake:
     @contextmanager
     def on_signal(self) -> Iterator[None]:
         """Put it on at SIGUSR1, at once: between two steps of whatever runs, even a hook that never
-        returns. (An asyncio handler would wait for the loop.)
+        returns. (An asyncio handler would wait for the loop.) One that came earlier counts as well.
         """
         loop = asyncio.get_running_loop()
 
@@ -345,6 +351,8 @@ class Brake:
             loop.call_soon_threadsafe(self._tell)
 
         before = signal.signal(signal.SIGUSR1, handle)
+        if isinstance(before, EarlySignal) and before.take():
+            signal.raise_signal(signal.SIGUSR1)
         try:
             yield
         finally:

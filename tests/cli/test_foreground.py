@@ -22,6 +22,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.config.shipped import DEMO, shipped
 from bot.domain.entry import RunState, StateChanged
+from bot.runtime.brake import reason_of_flag
 from tests.cli.stage import PARTLY, call, no
 from tests.journal.facts import EVERY_KIND, after
 from tests.processes import BotProcess
@@ -184,6 +185,27 @@ def test_a_window_that_is_closed_during_a_start_ends_it_cleanly() -> None:
             codes.append(ended.exit_code)
 
     assert codes == [ExitCode.DONE]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_halt_during_a_start_outlives_one_that_ends(tmp_path: Path, is_known: bool) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    with ending_while_it_starts(Invocation()) as keep_halts_in:
+        if is_known:
+            keep_halts_in(tmp_path)
+        signal.raise_signal(signal.SIGUSR1)
+        keep_halts_in(tmp_path)
+
+    assert reason_of_flag(tmp_path) == "SIGUSR1"
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_a_halt_during_a_start_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
+    with redirect_stderr(StringIO()) as shown, ending_while_it_starts(Invocation()) as keep_in:
+        signal.raise_signal(signal.SIGUSR1)
+        keep_in(tmp_path / "missing")
+
+    assert shown.getvalue().replace("\n", " ").startswith("SIGUSR1 came, but the start ended")
 
 
 def test_what_is_left_to_say_to_a_closed_window_fails_nothing() -> None:

@@ -21,6 +21,7 @@ from bot.runtime.brake import (
     reason_of_flag,
     within,
 )
+from bot.runtime.early_signal import EarlySignal
 
 US = 1_000_000
 
@@ -176,6 +177,19 @@ async def test_the_signal_holds_orders_before_the_next_step_of_a_busy_loop(tmp_p
     assert brake._kept is not None
     brake._kept.wait()
     assert reason_of_flag(tmp_path) == "SIGUSR1"
+
+
+async def test_a_signal_from_before_the_brake_puts_it_on(tmp_path: Path) -> None:
+    brake, heard = Brake(tmp_path), EarlySignal()
+    before = signal.signal(signal.SIGUSR1, heard)
+    try:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        with brake.on_signal():
+            assert brake.objection() == "HALTED: SIGUSR1"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert (heard.take(), heard.is_lost) == (False, False)
 
 
 def test_the_brake_comes_before_the_gate(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def command(
     is_alone = auto_otp or not is_attended(invocation)
     try:
         with alone(loaded.state_dir):
-            with ending_while_it_starts(invocation):
+            with ending_while_it_starts(invocation) as keep_halts_in:
+                keep_halts_in(loaded.state_dir)
                 end = _play(invocation, loaded, wall_s, is_alone=is_alone)
             _print_summary(invocation, loaded, end)
     except NotAlone as error:

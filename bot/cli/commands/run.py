@@ -68,11 +68,12 @@ def command(
     A second Ctrl-C ends it at once. `mode` in the configuration says which broker it trades
     with, and whether with real money.
     """
-    with ending_while_it_starts(invocation):
+    with ending_while_it_starts(invocation) as keep_halts_in:
         # Help pages need not import what only a run uses.
         from bot.runtime.run_controls import RunOptions
 
         loaded = _load(invocation)
+        keep_halts_in(loaded.state_dir)
         name_demo(invocation, loaded, messages.DEMO_RUN)
         if standby and runs(loaded.state_dir):
             raise OperatorMistake.of(
