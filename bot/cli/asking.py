@@ -7,7 +7,15 @@ from typing import Final
 from bot.cli import messages
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.control.socket import ASK_TIMEOUT_S, SAFER, NoBotRunning, ask, stuck_words
+from bot.runtime.control.socket import (
+    ASK_TIMEOUT_S,
+    AT_THE_BROKER,
+    SAFER,
+    SILENT_S,
+    NoBotRunning,
+    ask,
+    stuck_words,
+)
 
 READING: Final = frozenset(
     {"status", "otp_state", "quote", "api", "phases", "reconcile", "balance", "jobs"}
@@ -31,9 +39,11 @@ def reply_of(
     def tell(process: int) -> None:
         state = messages.PROCESS_STATES.get(_state_of(process), messages.SILENT)
         state = stuck_words(state_dir) or state.format(process=process)
-        who = f"the bot on {state_dir} (process {process}) does not answer"
+        is_asking = request["do"] in AT_THE_BROKER and _answers(state_dir)
+        does = "waits for the broker" if is_asking else f"does not answer: {state}"
+        who = f"the bot on {state_dir} (process {process})"
         waits = f"waiting up to {patience_s:g} s for '{request['do']}', Ctrl-C to give up"
-        write_line(f"{who}: {state}; {waits}: {later}", err=True)
+        write_line(f"{who} {does}; {waits}: {later}", err=True)
 
     try:
         return ask(state_dir, request, timeout_s=patience_s, on_silence=tell)
@@ -54,10 +64,21 @@ def when_given_up(request: Mapping[str, object], accepted: str = "") -> str:
         return f"'{accepted}' was accepted, but its result is not known: bot status"
     if do in READING:
         return "nothing was changed"
+    if do in AT_THE_BROKER:
+        return f"'{do}' may be done all the same; see what came of it: bot otp"
     if do not in SAFER:
         return f"'{do}' will not be done later either"
     sold = ", but sells nothing" if request.get("flatten") else ""
     return f"the bot will still do the '{do}' once it responds again{sold}"
+
+
+def _answers(state_dir: Path) -> bool:
+    """Return whether the bot answers another request meanwhile."""
+    try:
+        ask(state_dir, {"do": "status"}, timeout_s=SILENT_S)
+    except (NoBotRunning, OSError, OperatorMistake):
+        return False
+    return True
 
 
 def _state_of(process: int) -> str:

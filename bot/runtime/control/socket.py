@@ -47,6 +47,10 @@ SILENT_S: Final = 1.5
 """After this long without an answer the client is told that there is none yet."""
 SAFER: Final = frozenset({"halt", "pause"})
 """What a bot does even if the client has given up; but it sells nothing for such a request."""
+AT_THE_BROKER: Final = frozenset({"otp_request", "otp_submit", "otp_revoke"})
+"""Changes whose answer waits for the broker: one that the bot has read is done even if the client
+gives up meanwhile.
+"""
 FOLDER: Final = "control"
 SOCKET: Final = "socket"
 STUCK: Final = "stuck"

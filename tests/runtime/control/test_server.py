@@ -449,6 +449,11 @@ def test_who_waits_for_a_silent_bot_hears_which_process_it_is(tmp_path: Path) ->
         ({"do": "status"}, "", "nothing was changed"),
         ({"do": "status"}, "stop", "'stop' was accepted, but its result is not known: bot status"),
         ({"do": "resume"}, "", "'resume' will not be done later either"),
+        *(
+            ({"do": do}, "", f"'{do}' may be done all the same; see what came of it: bot otp")
+            for do in ("otp_request", "otp_submit", "otp_revoke")
+        ),
+        ({"do": "otp_forget"}, "", "'otp_forget' will not be done later either"),
         ({"do": "pause"}, "", "the bot will still do the 'pause' once it responds again"),
         (
             {"do": "halt", "flatten": True},
