@@ -17,7 +17,7 @@ import bot.domain
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
-from bot.config.settings.places import DEFAULT
+from bot.config.settings.places import DEFAULT, expanded
 from bot.config.shipped import shipped
 from bot.config.yaml_file import Location, read_yaml
 from bot.domain.errors import RuleDataError
@@ -74,7 +74,7 @@ def rulebook_of(loaded: Loaded, on: date | None = None) -> Rulebook:
     """
     settings, rulebook = loaded.settings, load_rulebook(on)
     if settings.market_rules is not None:
-        document = read_yaml(loaded.base_dir / Path(settings.market_rules).expanduser())
+        document = read_yaml(loaded.base_dir / expanded(settings.market_rules))
         try:
             rulebook = rulebook.with_override(document.data)
         except RuleDataError as wrong:

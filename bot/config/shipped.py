@@ -3,6 +3,7 @@
 In a checkout they are at its top level; in an installed wheel under `bot/_shipped/`.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +35,10 @@ def shipped(name: str) -> Path:
 
 def find_scenario(name: str, base_dir: Path) -> Path:
     """Return the file of a scenario: a shipped name, else a path relative to `base_dir`."""
-    shipped_one = _SCENARIOS / f"{name}.yaml"
-    if shipped_one.is_file():
-        return shipped_one
-    path = base_dir / name
-    if path.is_file():
-        return path
+    with suppress(OSError):  # a name longer than any file's
+        for path in (_SCENARIOS / f"{name}.yaml", base_dir / name):
+            if path.is_file():
+                return path
     message = (
         f"no scenario '{name}': shipped ones are {', '.join(scenario_names())}; or name a file"
     )

@@ -228,3 +228,42 @@ def test_a_note_without_a_name_is_no_note(has_run: Path) -> None:
     remember_run(has_run.parent, has_run, RUN_IN, {"mode": "paper"}, "en")
 
     assert last_run(has_run.parent, has_run, RUN_IN) is None
+
+
+def test_a_path_that_no_file_can_have_is_told_with_its_line_also_at_a_glance(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    path = written(tmp_path, "mode: sandbox\nstate_dir: loop/state\n")
+
+    seen = state_dir_at_sight(path, {"HOME": str(tmp_path)})
+    with pytest.raises(OperatorMistake) as caught:
+        load_settings(path, environment={"HOME": str(tmp_path)})
+
+    assert seen is None
+    [problem] = caught.value.problems
+    assert problem.message == "'state_dir': loop/state: its links lead in a circle"
+    assert problem.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("~nobody-of-this-name/b.yaml", "there is no user 'nobody-of-this-name' here, so name"),
+        ("one\0.yaml", "it has a character that no file's name can have"),
+        ("one\ud83d.yaml", "it has a character that no file's name can have"),
+        ("x" * 300, "it is longer than a file's name can be"),
+    ],
+)
+def test_a_path_that_no_file_can_have_is_a_mistake_and_no_bug(
+    tmp_path: Path, text: str, fault: str
+) -> None:
+    with pytest.raises(OperatorMistake, match=f": {fault}"):
+        places.below(tmp_path, text)
+
+
+def test_a_variable_may_name_the_folder_of_nobody(tmp_path: Path) -> None:
+    with pytest.raises(OperatorMistake, match="there is no user 'nobody-of-this-name' here"):
+        places.find_config({"BOT_CONFIG": "~nobody-of-this-name/bot.yaml"}, tmp_path)
+    with pytest.raises(OperatorMistake, match="there is no user 'nobody-of-this-name' here"):
+        state_dir_at_sight(written(tmp_path, "mode: sandbox\n"), {"HOME": "~nobody-of-this-name"})

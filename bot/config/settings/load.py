@@ -27,8 +27,10 @@ from bot.config.settings.places import (
     DEFAULT,
     STATE_KEY,
     below,
+    expanded,
     find_config,
     folders_named_after,
+    path_fault,
     real_path,
     state_dir_of,
 )
@@ -120,7 +122,7 @@ class Loaded:
     def strategy_patterns(self) -> tuple[Path, ...]:
         """The patterns of strategy files, absolute."""
         patterns = self.settings.strategies
-        return tuple(self.base_dir / Path(each).expanduser() for each in patterns)
+        return tuple(self.base_dir / expanded(each) for each in patterns)
 
     @property
     def strategy_files(self) -> tuple[Path, ...]:
@@ -194,6 +196,7 @@ def load_without_secrets(
         raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
     problems += _contradictions(settings, merged, path.absolute().parent)
     problems += _emptied_limits(document)
+    problems += _unusable_paths(settings, merged, path.absolute().parent)
     if settings.state_dir is None:
         problems += _two_folders(merged, folders_named_after(path, environment))
     warnings = [*_open_lines(settings, merged, environment)]
@@ -245,6 +248,24 @@ def _contradictions(settings: Settings, merged: Merged, base_dir: Path) -> Itera
         yield merged.blame("E-CFG-044", message, ("journal", "url"))
     if settings.is_embedded:
         yield from _unplayable(settings, merged, base_dir)
+
+
+def _unusable_paths(settings: Settings, merged: Merged, base_dir: Path) -> Iterator[Problem]:
+    """Yield paths that no file can have, before a run needs them."""
+    url = settings.journal.url or ""
+    named: list[tuple[tuple[str, ...], str | None]] = [
+        (("state_dir",), settings.state_dir),
+        (("market_rules",), settings.market_rules),
+        (("journal", "url"), url.removeprefix(_SQLITE) if url.startswith(_SQLITE) else None),
+        (("journal", "backups"), settings.journal.backups),
+        (("log", "file"), settings.log.file),
+        (("notify", "file"), settings.notify.file),
+        (("broker", "secrets_file"), settings.broker.secrets_file),
+        *((("strategies",), pattern) for pattern in settings.strategies),
+    ]
+    for steps, text in named:
+        if text is not None and (fault := path_fault(base_dir, text)):
+            yield merged.blame("E-CFG-001", f"{dotted(steps)!r}: {fault}", steps)
 
 
 def _emptied_limits(document: YamlDocument) -> Iterator[Problem]:
@@ -366,7 +387,7 @@ def unverified(host: str) -> str:
 def _hashes(path: Path, text: str, settings: Settings) -> Iterator[tuple[str, str]]:
     yield str(path), hashlib.sha256(text.encode()).hexdigest()
     if settings.market_rules is not None:
-        rules = path.parent / Path(settings.market_rules).expanduser()
+        rules = path.parent / expanded(settings.market_rules)
         with suppress(OperatorMistake):  # it is refused where its rules are read
             yield str(rules), hashlib.sha256(read_text(rules).encode()).hexdigest()
 

@@ -23,6 +23,7 @@ from bot.config.field_types import local_time, reader, text, texts, whole, wrong
 from bot.config.model_check import Section, did_you_mean
 from bot.config.private_files import CREDENTIALS_DIRECTORY, read_credential, read_private, refused
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
+from bot.config.settings.places import expanded
 from bot.config.yaml_file import parse_yaml
 from bot.domain.notice import CRITICAL_KINDS, NoticeKind, Severity, Volume
 from bot.protocol.secret import Secret
@@ -176,7 +177,7 @@ def find_channels(
     """
     found = dict[str, tuple[Secret, str]]()
     named = settings.file is not None
-    file = config.absolute().parent / Path(settings.file or NOTIFY_FILE).expanduser()
+    file = config.absolute().parent / expanded(settings.file or NOTIFY_FILE)
     if named or os.path.lexists(file):
         found |= _in_file(read_private(file), file)
     if folder := environment.get(CREDENTIALS_DIRECTORY):

@@ -5,8 +5,10 @@ even if somebody has just broken the configuration. So the state directory is fo
 them, where that is safe.
 """
 
+import errno
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from bot import __version__
+from bot.config.problems import OperatorMistake
 from bot.config.shipped import DEMO, shipped
+from bot.domain.visible import visible
 
 DEFAULT: Final = "default"
 """The origin of a setting that nobody has set."""
@@ -32,6 +36,14 @@ _PLAIN: Final = re.compile(rf"{STATE_KEY}: +([\w./~-]*[A-Za-z_][\w./~-]*) *( #.*
 _WORDS: Final = frozenset({"null", "true", "false"})
 """Words that YAML reads as something other than text."""
 _READ_MAX: Final = 200_000
+_SHOWN_MAX: Final = 80
+"""Characters of a path that can be none."""
+_NO_NAME: Final = "it has a character that no file's name can have"
+_NEVER: Final = {
+    errno.ENAMETOOLONG: "it is longer than a file's name can be",
+    errno.ELOOP: "its links lead in a circle",
+}
+"""What is wrong with a path that no file can have."""
 
 
 def find_config(environment: Mapping[str, str], folder: Path | None = None) -> Path:
@@ -43,7 +55,7 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
     that reading it reports why.
     """
     if named := environment.get(CONFIG_VARIABLE):
-        return Path(named).expanduser()
+        return expanded(named)
     here = folder or Path.cwd()
     user = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot"
     for path in (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml"):
@@ -81,7 +93,9 @@ def state_dir_at_sight(path: Path, environment: Mapping[str, str]) -> Path | Non
     goes_on = bool(after) and after[0].startswith((" ", "\t"))
     if found is None or found[1].lower() in _WORDS or goes_on:
         return None
-    return state_dir_of(found[1], path, environment)
+    with suppress(OperatorMistake):  # told by the settings, with its line
+        return state_dir_of(found[1], path, environment)
+    return None
 
 
 def state_dir_of(given: str | None, path: Path, environment: Mapping[str, str]) -> Path:
@@ -205,13 +219,52 @@ def _makers(path: Path, environment: Mapping[str, str]) -> list[str]:
     return [__version__, str(path.absolute()), whole, *(name for name in keys if name in _KEYS)]
 
 
+def expanded(text: str) -> Path:
+    """Return the path with the folder that its `~` stands for. Raises OperatorMistake where that is
+    unknown, or no file can have the name.
+    """
+    try:
+        os.fsencode(text)
+        path = Path(text).expanduser()
+    except UnicodeEncodeError as error:
+        raise _unusable(text, _NO_NAME) from error
+    except RuntimeError as error:
+        user = text.partition("/")[0].removeprefix("~")
+        what = f"there is no user {user!r} here" if user else "your home folder is not known"
+        raise _unusable(text, f"{what}, so name the folder in full") from error
+    if "\0" in text:
+        raise _unusable(text, _NO_NAME)
+    return path
+
+
 def below(folder: Path, text: str) -> Path:
-    """Return the path without `..`, so that one place has one name."""
-    return (folder / Path(text).expanduser()).resolve()
+    """Return the path without `..`, so that one place has one name. Raises OperatorMistake for one
+    that no file can have.
+    """
+    path = folder / expanded(text)
+    try:
+        path.stat()
+    except OSError as error:
+        if fault := _NEVER.get(error.errno or 0):
+            raise _unusable(text, fault) from error
+    return path.resolve()
+
+
+def path_fault(folder: Path, text: str) -> str:
+    """Return why no file can have this path; empty if one can."""
+    try:
+        below(folder, text)
+    except OperatorMistake as mistake:
+        return mistake.problems[0].message
+    return ""
+
+
+def _unusable(text: str, fault: str) -> OperatorMistake:
+    return OperatorMistake.of("E-CFG-001", f"{visible(text, _SHOWN_MAX)}: {fault}")
 
 
 def _xdg(environment: Mapping[str, str], name: str, default: str) -> Path:
     """An XDG path counts only when it is absolute (XDG Base Directory Specification 0.8)."""
     given = environment.get(name, "")
     home = environment.get("HOME") or "~"
-    return Path(given) if given.startswith("/") else Path(home).expanduser() / default
+    return Path(given) if given.startswith("/") else expanded(home) / default

@@ -24,6 +24,7 @@ from bot.config.private_files import (
 )
 from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.settings.model import BrokerSettings, Mode
+from bot.config.settings.places import expanded
 from bot.config.settings.sources import SECRET_KEYS, variable
 from bot.config.yaml_file import YamlDocument, parse_yaml
 from bot.protocol.secret import Secret
@@ -70,7 +71,7 @@ class SecretPlaces:
         cls, broker: BrokerSettings, mode: Mode, base_dir: Path, environment: Mapping[str, str]
     ) -> "SecretPlaces":
         """Return the places of a configuration in `base_dir`."""
-        file = base_dir / Path(broker.secrets_file or SECRETS_FILE).expanduser()
+        file = base_dir / expanded(broker.secrets_file or SECRETS_FILE)
         host = (urlsplit(broker.base_url or "").hostname or "").lower()
         return cls(file, broker.secrets_file is not None, host, mode, environment)
 

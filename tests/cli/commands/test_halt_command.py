@@ -475,3 +475,16 @@ async def test_what_a_bot_took_just_before_its_end_is_not_said_to_hold(
 
     assert (ran.code, ran.out) == (ExitCode.NOT_RUNNING, "")
     assert "the bot has ended before it was done: no bot is running on" in ran.err
+
+
+def test_a_halt_whose_state_folder_is_nobodys_says_that_nothing_was_halted(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: sandbox\nstate_dir: ~nobody-of-this-name/state\n")
+
+    ran = call("halt", "--yes", "-c", str(config))
+
+    assert ran.code == ExitCode.CONFIG
+    assert ran.err.startswith("NOTHING WAS HALTED")
+    assert "there is no user 'nobody-of-this-name' here" in ran.err
