@@ -17,6 +17,7 @@ from typing import Final
 
 import click
 
+from bot.config.problems import OperatorMistake
 from bot.runtime.control.socket import ASK_TIMEOUT_S
 
 Body = Callable[..., object]
@@ -44,8 +45,9 @@ class Invocation:
     the demo. `lang`: the requested language, else the configuration's once that is read.
     `patience_s`: how long the running bot may take to answer. `does_change`: the command changes
     something, so it must be sure which bot it affects; `accepted`: the change that the bot has said
-    yes to. `hide` removes a run's secrets from a text. `looked_in`: the files and folders that it
-    has used, and what each is.
+    yes to. `hide` removes a run's secrets from a text. `tell_end` tells a service's channels of an
+    error that nobody expected. `looked_in`: the files and folders that it has used, and what each
+    is.
     """
 
     config: Path | None = None
@@ -65,6 +67,7 @@ class Invocation:
     has_named_demo: bool = False
     patience_s: float = ASK_TIMEOUT_S
     hide: Callable[[str], str] = str
+    tell_end: Callable[[OperatorMistake], object] = lambda _: None
     looked_in: dict[Path, str] = field(default_factory=dict)
 
 

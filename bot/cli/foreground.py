@@ -76,6 +76,8 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
     from bot.runtime.run import run_bot
 
     _look_for_planted(loaded, is_service=options.is_service)
+    if options.is_service:
+        invocation.tell_end = partial(tell_end, loaded)
     screen = TerminalScreen(invocation, loaded.settings.mode, loaded.settings.language)
     if not options.is_service:  # which is to start again instead
         options = replace(options, unread=screen.stop_by)

@@ -229,6 +229,7 @@ def run(arguments: Sequence[str]) -> int:
         if refused is None:
             return _report_bug(error, invocation)
         refused.__cause__ = error
+        invocation.tell_end(refused)
         return _show(refused, invocation)
     except Exception as error:
         return _report_bug(error, invocation)
@@ -288,13 +289,15 @@ def _is_of_output(error: OSError) -> bool:
 
 
 def _report_bug(error: Exception, invocation: Invocation) -> int:
-    write_line(messages.BUG.format(error=invocation.hide(words_of(error))), err=True)
+    text = messages.BUG.format(error=invocation.hide(words_of(error)))
+    write_line(text, err=True)
     show_beneath(error, invocation)
     path = None if invocation.is_debug else write_report(trace_of(error), invocation)
     if path is None:
         show_traceback(invocation.hide)
     else:
         write_line(messages.BUG_REPORT.format(path=path), err=True)
+    invocation.tell_end(OperatorMistake.of("E-SYS-002", text, ExitCode.BUG))
     return ExitCode.BUG
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import timedelta
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +299,30 @@ def test_who_watches_a_refused_start_is_not_told_by_a_notice(tmp_path: Path) -> 
         call("run", "-c", str(config))
 
     assert service.messages == []
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (RuntimeError("no way"), ExitCode.BUG, "E-SYS-002 this is a bug in vnbot"),
+        (OSError(ENOSPC, "No space left on device", "/var/x"), ExitCode.DATABASE, "E-SYS-001 /var"),
+    ],
+)
+def test_a_service_whose_start_ends_by_an_error_that_nobody_expected_tells_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    code: ExitCode,
+    told: str,
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("bot.runtime.run.run_bot", fail)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "states"))
+    with notice_server() as service:
+        ended, title, text = told_by(of_a_service(tmp_path, service.url), service)
+
+    assert (ended, title) == (code, f"SANDBOX {tmp_path.name}: NOT RUNNING")
+    assert told in text
