@@ -25,9 +25,18 @@ def command() -> None:
 @click.pass_obj
 def check(invocation: Invocation) -> None:
     """Check that the journal can be reached and used. Changes nothing."""
-    state = _show(invocation, readable(invocation))
+    from bot.journal.database.schema import why_unwritable
+    from bot.runtime.journal_file import journal_errors
+
+    loaded = readable(invocation)
+    state = _show(invocation, loaded)
     if not state.is_current:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
+    with journal_errors(loaded.origin_of("journal.url")):
+        why = why_unwritable(loaded.journal_url)
+    if why:
+        text = f"the journal can be read, but not written: {why}"
+        raise OperatorMistake.of("E-DB-009", text, ExitCode.DATABASE)
 
 
 @define_command("migrate", group=command, example="bot db migrate --dry-run")

@@ -5,6 +5,7 @@ imported only if there is something to migrate: it is slow to import, and most s
 it.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.journal.database.engines import (
+    database_errors,
     file_of,
     is_sqlite,
+    lock_engine,
     make_private_file,
     one_transaction,
     reading,
 )
-from bot.journal.database.tables import SCHEMA
+from bot.journal.database.tables import SCHEMA, metadata
 from bot.journal.errors import NeedsMigration, UnusableUrl
 
 FOREIGN: Final = "none of ours beside other tables"
@@ -61,6 +64,30 @@ def check(url: str) -> SchemaState:
     """Return a journal's schema. Changes nothing; raises Unreachable."""
     with reading(url) as connection:
         return schema_of(connection)
+
+
+def why_unwritable(url: str) -> str:
+    """Return why a journal can be read but not written; empty if nothing is in the way. Changes
+    nothing. Raises Unreachable.
+    """
+    if is_sqlite(url):
+        file = file_of(url)
+        shut = [str(each) for each in (file, file.parent) if not os.access(each, os.W_OK)]
+        return f"{shut[0]} can't be written to (permissions, or a read-only disk)" if shut else ""
+    engine = lock_engine(url)
+    with database_errors(url), engine.connect() as connection:
+        if connection.scalar(sa.select(sa.func.pg_is_in_recovery())):
+            return "the server is a standby: it takes no writes. Name the primary in journal.url"
+        if connection.scalar(sa.text("SHOW transaction_read_only")) == "on":
+            return (
+                "the server lets nothing be written (default_transaction_read_only): see why, as "
+                "it may be a full disk, then set it off"
+            )
+        written = [*metadata.tables]
+        may = [sa.func.has_table_privilege(name, "INSERT") for name in written]
+        held = connection.execute(sa.select(*may)).one()
+    shut = [name for name, is_held in zip(written, held, strict=True) if not is_held]
+    return f"this user may not write to {', '.join(shut)}: use the owner's address" if shut else ""
 
 
 def schema_of(connection: sa.Connection) -> SchemaState:

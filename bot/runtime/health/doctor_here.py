@@ -27,7 +27,7 @@ from bot.domain.local_time import minute_of
 from bot.engine.health import LOW_BYTES
 from bot.engine.settings import LoadedStrategy
 from bot.journal.database.engines import folders_of
-from bot.journal.database.schema import check
+from bot.journal.database.schema import check, why_unwritable
 from bot.journal.errors import JournalError
 from bot.journal.upkeep.copying import backups_in
 from bot.journal.upkeep.verify import damage_of
@@ -243,6 +243,7 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
         return
     try:
         state = check(url)
+        why = why_unwritable(url) if state.is_current else ""
     except JournalError as error:
         yield fail("journal", f"{error}", fix="see that the database runs; bot db check says more")
         yield skipped("chain", "the journal can't be read")
@@ -253,7 +254,11 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
         yield fail("journal", found, fix=fix)
         yield skipped("chain", "the journal has another schema")
         return
-    yield of_mode(loaded) or ok("journal", f"{shown}, schema {state.found}")
+    if why:
+        fix = "mend that: no order leaves while the journal can't be written"
+        yield fail("journal", f"{shown} can be read, but not written: {why}", fix=fix)
+    else:
+        yield of_mode(loaded) or ok("journal", f"{shown}, schema {state.found}")
     kept = read_heads_file(loaded.state_dir, url).kept
     try:
         damage = damage_of(url, kept[-1] if kept else None, _ANY_EPOCH)

@@ -1,5 +1,6 @@
 """The migrations make exactly the tables of `tables.py`, and take them away again."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from bot.config.problems import ExitCode
+from bot.config.settings.load import load_settings
 from bot.journal.database import tables
-from bot.journal.database.engines import reading_engine, writing_engine
-from bot.journal.database.schema import SchemaState, check, migrate
+from bot.journal.database.engines import file_of, reading_engine, writing_engine
+from bot.journal.database.schema import SchemaState, check, migrate, why_unwritable
 from bot.journal.database.tables import v_decisions, v_orders, v_pnl, v_timeline
 from bot.journal.errors import Holder, NeedsMigration, UnusableUrl
 from bot.journal.journal import Journal
@@ -23,6 +26,8 @@ from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import DecisionRow
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.lease import acquire
+from bot.runtime.health.doctor_here import of_journal
+from tests.cli.stage import call
 from tests.journal.facts import T0, Story
 from tests.postgres_database import administer
 
@@ -271,3 +276,69 @@ def test_postgres_waits_for_the_disk(postgres_url: str) -> None:
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "on"
     engine.dispose()
+
+
+def alter(url: str, statement: str) -> None:
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def test_nothing_is_in_the_way_of_a_journal_that_can_be_written(db_url: str) -> None:
+    assert why_unwritable(db_url) == ""
+
+
+@pytest.mark.postgres
+def test_a_server_that_takes_no_writes_is_not_said_to_be_well(own_postgres_url: str) -> None:
+    database = sa.make_url(own_postgres_url).database
+    alter(own_postgres_url, f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+
+    assert check(own_postgres_url).is_current
+    assert why_unwritable(own_postgres_url).startswith("the server lets nothing be written")
+
+
+@pytest.mark.postgres
+def test_a_user_who_may_only_read_is_told_of_the_tables(own_postgres_url: str) -> None:
+    role = f"reader_{os.getpid()}"
+    alter(own_postgres_url, f"CREATE ROLE {role} LOGIN")
+    alter(own_postgres_url, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    alter(own_postgres_url, f"GRANT INSERT ON runs TO {role}")
+    url = sa.make_url(own_postgres_url).set(username=role).render_as_string(hide_password=False)
+
+    try:
+        why = why_unwritable(url)
+    finally:
+        alter(own_postgres_url, f"DROP OWNED BY {role}")
+        alter(own_postgres_url, f"DROP ROLE {role}")
+
+    assert why.startswith("this user may not write to ")
+    assert " intents," in why
+    assert " runs," not in why
+
+
+def test_a_file_or_folder_that_takes_no_writes_is_not_said_to_be_well(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = file_of(sqlite_url)
+    for shut in (file, file.parent):
+        monkeypatch.setattr(os, "access", lambda path, _, shut=shut: Path(path) != shut)
+
+        assert why_unwritable(sqlite_url).startswith(f"{shut} can't be written to")
+
+
+@pytest.mark.postgres
+def test_db_check_and_doctor_name_a_server_that_takes_no_writes(
+    own_postgres_url: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text(f"mode: sandbox\nstate_dir: state\njournal: {{url: '{own_postgres_url}'}}\n")
+    database = sa.make_url(own_postgres_url).database
+    alter(own_postgres_url, f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+
+    checked = call("db", "check", "-c", str(config))
+    found = [*of_journal(load_settings(config, environment={}))]
+
+    assert checked.code == ExitCode.DATABASE
+    assert "E-DB-009 the journal can be read, but not written: the server lets" in checked.err
+    assert "can be read, but not written: the server lets nothing" in str(found[0])
