@@ -501,10 +501,10 @@ def test_without_a_day_order_book_a_changed_order_stays_open_and_a_halt_cancels_
     assert "ORDER_LIVES" not in _codes(stage)
 
 
-@pytest.mark.parametrize("unread", [("ORD7", None), (None, "HPG"), ("ORD7", "HPG")])
-def test_a_row_that_cannot_be_read_may_be_the_new_id_of_a_changed_order(unread):
+@pytest.mark.parametrize(("order_id", "symbol"), [("ORD7", None), (None, "HPG"), ("ORD7", "HPG")])
+def test_a_row_that_cannot_be_read_may_be_the_new_id_of_a_changed_order(order_id, symbol):
     stage, row = _resized(executed=200)
-    hidden = UnreadRow(*unread, "no quantity", "{}")
+    hidden = UnreadRow(order_id, symbol, "no quantity", "{}")
 
     stage.after(120).book(_ended(row), set_aside=(hidden,))
     before = stage.entries_of_order().state

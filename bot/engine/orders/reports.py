@@ -50,7 +50,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     unseen.tell(state, event.account)
     reports = doubts.own_rows(state, event.reports)
     _learn_ids(state, reports)
-    guarded(state, "ids that a change may give", _learn_kept_ids, state, event)
+    guarded(state, "ids that a change may give", unseen.note_kept_ids, state, event)
     unowned: dict[str, OrderReport] = {}
     for report in reports:
         if report.trading_date >= state.trading_date:  # else a new order may get its id
@@ -100,22 +100,6 @@ def _learn_ids(state: State, reports: Sequence[OrderReport]) -> None:
             state.record(seen)
         if not renamed.is_open and new.remaining_quantity > 0:
             revived.tell_of_another_id(state, renamed, new)
-
-
-def _learn_kept_ids(state: State, event: TodaysOrdersRead) -> None:
-    """Record which orders under change this list shows under no new id, so far: none of its new
-    rows, nor one that can't be read, may be such an order.
-    """
-    today = [row for row in event.reports if row.trading_date == state.trading_date]
-    listed = {state.chains.first(row.order_id) for row in today}
-    for amend in state.index.amending.of(True):
-        order = state.orders.get(amend.name)
-        tracked = state.intents.get(order.row.intent_id or "") if order is not None else None
-        if tracked is None or amend.name not in listed or unseen.may_hide(state, event, tracked):
-            continue
-        new = (row for row in today if state.chains.first(row.order_id) not in state.orders)
-        if all(matching.predecessor_of(state, row) is not order for row in new):
-            amend.listed_at = max(amend.listed_at, event.requested_at)
 
 
 def _looked_at_anew(

@@ -22,7 +22,7 @@ from bot.domain.local_time import local_date
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import UnreadRow
 from bot.engine.control_state import Standing
-from bot.engine.orders.matching import is_of_before
+from bot.engine.orders.matching import is_of_before, predecessor_of
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
@@ -167,3 +167,19 @@ def _earlier_standing(state: State, account: str) -> Standing | None:
     )
     facts = {"day": day.isoformat(), "today": state.trading_date.isoformat()}
     return Standing("BOOK_OF_BEFORE", text, facts)
+
+
+def note_kept_ids(state: State, event: TodaysOrdersRead) -> None:
+    """Record which orders under change this list shows under no new id, so far: none of its new
+    rows, nor one that can't be read, may be such an order.
+    """
+    today = [row for row in event.reports if row.trading_date == state.trading_date]
+    listed = {state.chains.first(row.order_id) for row in today}
+    for amend in state.index.amending.of(True):
+        order = state.orders.get(amend.name)
+        tracked = state.intents.get(order.row.intent_id or "") if order is not None else None
+        if tracked is None or amend.name not in listed or may_hide(state, event, tracked):
+            continue
+        new = (row for row in today if state.chains.first(row.order_id) not in state.orders)
+        if all(predecessor_of(state, row) is not order for row in new):
+            amend.listed_at = max(amend.listed_at, event.requested_at)
