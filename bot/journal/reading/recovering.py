@@ -95,10 +95,7 @@ def read_recovery(
     later, (wanted, knowing) = later_ids(shown), cancels(connection, day)
     return Recovery(
         trading_date=trading_date,
-        next_intent_number=max(
-            _next_number(connection, tables.intents.c.intent_id),
-            _next_number(connection, tables.decisions.c.request_id),  # some become no intent
-        ),
+        next_intent_number=_next_intent_number(connection),
         next_fill_number=_next_number(connection, fills.c.fill_id),
         run_state=kept.state,
         run_state_reason=kept.reason,
@@ -142,6 +139,14 @@ def _rows(
     connection: sa.Connection, table: sa.Table, wanted: sa.ColumnElement[bool]
 ) -> sa.MappingResult:
     return connection.execute(sa.select(table).where(wanted).order_by(table.c.seq)).mappings()
+
+
+def _next_intent_number(connection: sa.Connection) -> int:
+    """Requests have such numbers too, and some become no intent."""
+    return max(
+        _next_number(connection, tables.intents.c.intent_id),
+        _next_number(connection, tables.decisions.c.request_id),
+    )
 
 
 def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
