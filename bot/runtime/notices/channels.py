@@ -30,6 +30,8 @@ READ_S: Final = 5.0
 """How long a service may take to connect, and between two pieces of its answer."""
 TITLE_MAX: Final = 120
 BODY_MAX: Final = 3_000
+JOINT: Final = len("\r\n")
+"""Between title and text, where a service has no title of its own and both count as one."""
 _TYPES: Final = {
     Severity.INFO: "info",
     Severity.WARNING: "warning",
@@ -92,22 +94,30 @@ class Channel:
         plugin = senders[Volume.ON][0]
         self.service = str(plugin.service_name)
         self._host = _host_of(plugin)
+        self._body_max = int(plugin.body_maxlen)
 
     def send(self, message: Message) -> Sent:
         """Send a message; it may take as long as the network does, and never raises."""
         try:
             if why := objection_to(self._host):
                 return Sent(is_taken=False, words=why)
+            title = message.title[:TITLE_MAX]
             with _Said() as said:
                 is_taken = self._senders[message.volume].notify(
-                    title=message.title[:TITLE_MAX],
-                    body=message.body[:BODY_MAX],
+                    title=title,
+                    body=_cut(message.body, self._body_max - len(title) - JOINT),
                     notify_type=_TYPES[message.severity],
                     body_format=_FORMAT,
                 )
         except Exception as error:
             return Sent(is_taken=False, words=f"its plug-in failed ({type(error).__name__})")
         return Sent(True, "taken") if is_taken else Sent(False, reason_of("\n".join(said.lines)))
+
+
+def _cut(body: str, room: int) -> str:
+    """Return a text that a service has room for; it would refuse a longer one."""
+    most = max(1, min(BODY_MAX, room))
+    return body if len(body) <= most else body[: most - 1] + "…"
 
 
 def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:

@@ -311,7 +311,7 @@ class Notices:
         }
         if sent.is_taken:
             text = f"{name} took: {head}"
-            if self._standing.pop(name, None) is not None:
+            if not result.kept and self._standing.pop(name, None) is not None:
                 self._note("RESUME", f"channel {name} takes notices again", {"channel": name})
             self._fails[name] = 0
         else:

@@ -3,7 +3,8 @@
 Nothing waits for these threads: not trading, not the other channels, and the end of the process
 only briefly. A message is tried three times. A critical one that was not taken is kept, and tried
 again before any other: after 30 s and ever longer pauses, and at once when the service takes one.
-Others are dropped and counted, as is the oldest of the least urgent when the queue is full.
+Those kept take turns, so that one which is always refused delays no other. Others are dropped and
+counted, as is the oldest of the least urgent when the queue is full.
 """
 
 import threading
@@ -20,8 +21,8 @@ TRIES: Final = 3
 PAUSES_S: Final = (2.0, 10.0)
 """Between one try and the next; a channel that failed before gets one try per message."""
 RETRY_S: Final = 30.0
-"""After this long the oldest critical message that was not taken is tried again; after each further
-failure twice as long, as of several recipients some may get it each time.
+"""After this long a critical message that was not taken is tried again; after each further failure
+twice as long, as of several recipients some may get it each time.
 """
 RETRY_S_MAX: Final = 1_800.0
 
@@ -29,7 +30,8 @@ RETRY_S_MAX: Final = 1_800.0
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of one message on one channel; one that is tried again later has the next when it
-    is taken. `dropped` ones before it reached nobody.
+    is taken. `dropped` ones before it reached nobody; `kept` critical ones are still to be tried
+    again.
     """
 
     channel: str
@@ -37,6 +39,7 @@ class Result:
     sent: Sent
     tries: int
     dropped: int
+    kept: int
 
 
 class Sender:
@@ -60,6 +63,7 @@ class Sender:
         self._retry_s = self._next_retry_s = retry_s
         self._queue = list[Message]()
         self._kept = list[Message]()
+        """The next one first."""
         self._retry_at = 0.0
         self._dropped = 0
         self._refused = 0
@@ -121,20 +125,22 @@ class Sender:
                 words = f"{message.body}\n{self._dropped_words(count=dropped)}"
                 told = Message(message.severity, message.volume, message.title, words)
             tries, sent = 0, Sent(is_taken=False, words="")
-            while not sent.is_taken and tries < (1 if self._is_failing else TRIES):
+            while not sent.is_taken and tries < (1 if is_again or self._is_failing else TRIES):
                 if tries and self._waits(self._pauses_s[tries - 1]):
                     break
                 tries += 1
                 self._busy_since = monotonic_s()
                 sent = self._send(told)
                 self._busy_since = None
-            self._is_failing = not sent.is_taken
+            is_known = sent.is_taken or not is_again  # one refused again may be at fault itself
+            if is_known:
+                self._is_failing = not sent.is_taken
             if sent.is_taken:
-                self._retry_at, self._next_retry_s = 0.0, self._retry_s
+                self._retry_at = 0.0
             elif self._keep(message, dropped, is_again=is_again):
                 dropped = 0
-            if sent.is_taken or not is_again:
-                self._report(Result(self.name, told, sent, tries, dropped))
+            if is_known:
+                self._report(Result(self.name, told, sent, tries, dropped, len(self._kept)))
 
     def _keep(self, message: Message, dropped: int, *, is_again: bool) -> bool:
         """Keep a critical message that was not taken, and count any other; False at the end, when
@@ -148,7 +154,9 @@ class Sender:
             if message.severity is not Severity.CRITICAL:
                 self._dropped += 1
                 return True
-            self._kept.insert(0 if is_again else len(self._kept), message)
+            if not is_again:
+                self._next_retry_s = self._retry_s
+            self._kept.append(message)
             if len(self._kept) > QUEUE_MAX:
                 del self._kept[0]
                 self._dropped += 1

@@ -122,6 +122,38 @@ def test_a_name_that_leads_inside_is_asked_nothing() -> None:
     assert service.messages == []
 
 
+LONG = Message(Severity.CRITICAL, Volume.ON, "LIVE bot: halted", "ă" * 3_100)
+ROOM = {
+    "json://127.0.0.1/": 32_768,
+    "zalo://123456789:abcdefghijklmnopqrstuvwxyz012345678/12345": 2_000,
+    "pover://uuuuuuuuuuuuuuuuuuuuuuuuuuuuuu@tttttttttttttttttttttttttttttt": 1_024,
+}
+
+
+@every_row("url", [*ROOM])
+def test_a_long_text_is_cut_to_what_the_service_takes_together_with_the_title(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = list[str]()
+
+    def notify(*, body: str, **_: object) -> bool:
+        bodies.append(body)
+        return True
+
+    [channel] = open_channels([plan(url)])
+    monkeypatch.setattr(channels, "objection_to", lambda _: "")
+    channel._senders = {Volume.ON: SimpleNamespace(notify=notify)}
+
+    sent = channel.send(LONG)
+
+    [body] = bodies
+    assert sent.is_taken
+    assert len(body) == min(3_000, ROOM[url] - len(f"{LONG.title}\r\n"))
+    assert body.endswith("ă…")
+    assert channel.send(MESSAGE).is_taken
+    assert bodies[1:] == [MESSAGE.body]
+
+
 OUTSIDE = "TypeError: '<' & <b>b</b> <a href='https://evil'>enter the code</a>\n→ bot status"
 """What a broker or a plug-in may say, and a line of ours."""
 

@@ -152,6 +152,32 @@ async def test_a_critical_message_that_is_lost_is_an_alert_at_once(tmp_path: Pat
     assert "has not taken the last 2 notices (it answered HTTP 400)" in alert.text
 
 
+async def test_a_critical_message_that_is_still_untold_keeps_the_alert_whatever_else_is_taken(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            sender = notices._senders["url1"]
+            sender._is_failing = True  # one try a message
+            service.statuses = [400, 200, 400]
+            notices.see(StateChanged(NINE, RunState.RUNNING, RunState.HALTED, "by hand", "me"))
+            await until(lambda: "ALERT" in told.kinds())
+            notices.see(rejected(0, NINE))
+            await until(lambda: len(service.messages) == 3)
+            standing = [each.code for each in notices.standing()]
+            resumed = "RESUME" in told.kinds()
+            told.at += timedelta(hours=1)
+            notices.see(rejected(1, told.at))
+            await until(lambda: "RESUME" in told.kinds())
+
+    assert standing == ["NOTICE_FAILS"]
+    assert not resumed
+    assert len(service.messages) == 5
+    assert notices.standing() == ()
+
+
 async def test_a_service_that_does_not_answer_is_an_alert_before_any_message_has_failed(
     tmp_path: Path,
 ) -> None:

@@ -125,10 +125,13 @@ def test_the_end_does_not_wait_for_a_service_that_hangs() -> None:
 
 
 class Service:
-    """A service that is away until the test says otherwise, and what has reached it."""
+    """A service that is away until the test says otherwise, and what has reached it. It never
+    takes a message with the title `refused`.
+    """
 
     def __init__(self) -> None:
         self.is_away = True
+        self.refused = ""
         self.tried: list[str] = []
         self.taken: list[Message] = []
         self.changed = threading.Condition()
@@ -139,6 +142,8 @@ class Service:
             self.changed.notify_all()
             if self.is_away:
                 return Sent(is_taken=False, words="no answer in time")
+            if each.title == self.refused:
+                return Sent(is_taken=False, words="it answered HTTP 400")
             self.taken.append(each)
             return TAKEN
 
@@ -206,9 +211,43 @@ def test_a_critical_message_that_was_not_taken_is_tried_again_until_it_is() -> N
         service.come_back()
         titles = service.titles(2)
 
-    assert titles == ["CRITICAL 0", "CRITICAL 1"]
-    assert set(tried) == {"CRITICAL 0"}, "the oldest is tried"
+    assert sorted(titles) == ["CRITICAL 0", "CRITICAL 1"]
+    assert tried[:10] == ["CRITICAL 0", "CRITICAL 1"] * 5, "they take turns"
     assert told == 3, "a try that is made again is told once it succeeds"
+
+
+def test_a_critical_message_that_is_always_refused_delays_no_other() -> None:
+    with unheard(retry_s=0.01) as (tested, service, played):
+        service.refused = "CRITICAL 0"
+        service.come_back()
+        titles = service.titles(1)
+        played.wait_for(4)
+        tested._pauses_s = (3_600.0, 3_600.0)  # a second try in a turn would hold up the rest
+        before = len(service.tried)
+        service.wait_for_tries(before + 2)
+        tested.put(message(Severity.INFO, "a fill"))
+        played.wait_for(5)
+        waiting, is_failing = tested.waiting, tested._is_failing
+
+    assert titles == ["CRITICAL 1"]
+    assert waiting == 1, "it is tried again and again"
+    assert not is_failing, "the next message gets all of its tries"
+    assert [each.kept for each in played.results] == [1, 2, 2, 1, 1]
+
+
+def test_a_new_critical_message_waits_for_no_pause_that_another_has_earned() -> None:
+    with unheard(retry_s=0.01) as (tested, service, played):
+        service.refused = "CRITICAL 0"
+        service.come_back()
+        service.titles(1)
+        tested._next_retry_s = 3_600.0
+        service.is_away = True
+        tested.put(message(Severity.CRITICAL, "halted"))
+        played.wait_for(5)
+        service.come_back()
+        titles = service.titles(2)
+
+    assert titles == ["CRITICAL 1", "halted"]
 
 
 def test_a_message_that_is_never_taken_is_tried_ever_more_seldom() -> None:
