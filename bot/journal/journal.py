@@ -93,7 +93,7 @@ class Journal:
         Raises what `write` raises; repeating it with the same entries is safe.
         """
         taking = partial(taking_over.take_over, entries=tuple(entries))
-        return await self._thread.do(partial(self._store.change, taking))
+        return await self._thread.do(partial(self._store.change, taking, entries))
 
     async def is_in_question(self) -> bool:
         """Return whether it was found damaged, or another's, and nobody has accepted that."""

@@ -312,8 +312,9 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
         text = (
             f"{what}: its server failed over to one without the last commits, or a copy was put in "
             "its place. This run has ended and sends nothing more; orders it left open stay at the "
-            "broker. If the journal that has those entries is still there, put it back before the "
-            "next start, which is held until a person has looked: bot docs journal"
+            "broker. If the journal that has those entries is still there, put it back (a service "
+            "starts again by itself: systemctl stop it first); any other start is held until a "
+            "person has looked: bot docs journal"
         )
         return OperatorMistake.of("E-DB-013", text, ExitCode.DATABASE)
     if isinstance(error, LeaseLost):

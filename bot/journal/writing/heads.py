@@ -22,12 +22,15 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import Clock
+from bot.domain.entry import Entry, RunState, StateChanged
 from bot.journal.database.encoding import instant_of, instant_text, local_text
 from bot.journal.database.engines import parse
 from bot.journal.database.tables import SEALED
 from bot.journal.writing.aside import begin
 from bot.journal.writing.batch import Head
 
+DAMAGE: Final = "break:JOURNAL"
+"""The scope of the break that is the journal's own damage."""
 FILE: Final = "heads.jsonl"
 """The name of the file of heads, in a bot's state directory."""
 OLDER: Final = "heads.older.jsonl"
@@ -169,6 +172,12 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
     return HeadsFile(path, tuple(kept), newest, others, unreadable, files=tuple(files))
 
 
+def accepts_damage(entries: Iterable[Entry]) -> bool:
+    """Return whether a person accepts with one of these what was found of the journal."""
+    changes = [each for each in entries if isinstance(each, StateChanged)]
+    return any(each.scope == DAMAGE and each.to_state is RunState.RUNNING for each in changes)
+
+
 class HeadsKeeper:
     """Stores the heads that it is shown. All methods except `close` return at once.
 
@@ -183,8 +192,7 @@ class HeadsKeeper:
         self._news = threading.Condition()
         self._newest: tuple[int, int | None, Heads] | None = None
         self._is_new = False
-        self._is_closing = False
-        self._is_last = False
+        self.is_paused = self._is_closing = self._is_last = False
         self._over: threading.Event | None = None
         """Set when the thread has ended; None without one."""
         self._has_reported = False
@@ -202,6 +210,19 @@ class HeadsKeeper:
             except OSError as error:  # no thread can be created; the next commit tries again
                 self._report_once(error)
 
+    def pause(self) -> None:
+        """Write nothing until `resume`, not even at the end: the journal may not be the right one,
+        and its heads would contradict that.
+        """
+        with self._news:
+            self.is_paused = True
+
+    def resume(self) -> None:
+        """Write what was seen meanwhile, and go on."""
+        with self._news:
+            self.is_paused = False
+            self._news.notify()
+
     def close(self, *, is_last: bool) -> None:
         """Write what is not written yet. `is_last`: the last heads seen are the end of the run."""
         with self._news:
@@ -216,9 +237,12 @@ class HeadsKeeper:
         is_closing = False
         while not is_closing:
             with self._news:
-                self._news.wait_for(lambda: self._is_new or self._is_closing)
+                self._news.wait_for(
+                    lambda: (self._is_new and not self.is_paused) or self._is_closing
+                )
                 is_closing, newest, is_last = self._is_closing, self._newest, self._is_last
-                is_wanted, self._is_new = self._is_new or is_last, False
+                is_wanted = (self._is_new or is_last) and not self.is_paused
+                self._is_new = False
             if newest is not None and is_wanted:
                 run, epoch, heads = newest
                 at = self._clock.now()

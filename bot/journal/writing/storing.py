@@ -26,7 +26,7 @@ from bot.journal.database.statements import Values
 from bot.journal.database.writer_connection import WriterConnection
 from bot.journal.errors import JournalError, LeaseLost, OlderCopy, OutcomeUnknown, WrittenByAnother
 from bot.journal.writing.batch import COUNTER, Batch, Head, Memory, lock_heads
-from bot.journal.writing.heads import HeadsKeeper, plain_heads
+from bot.journal.writing.heads import HeadsKeeper, accepts_damage, plain_heads
 from bot.journal.writing.lease import (
     BEAT_S,
     LEASE_LIFE_S,
@@ -163,11 +163,11 @@ class Store:
                 verdicts = self._settle(writes, error)
         for met in self._met:  # their callers learn of them now, and not before
             self._done.remove(met)
-        self._show()
+        self._show([entry for write in writes for entry in write.entries])
         return verdicts
 
-    def change(self, change: Callable[[Batch], T]) -> T:
-        """Make a change that is not an entry, in its own transaction."""
+    def change(self, change: Callable[[Batch], T], entries: Sequence[Entry] = ()) -> T:
+        """Make a change other than `store`'s, in its own transaction; `entries` are in it."""
 
         def make(batch: Batch) -> T:
             done = change(batch)
@@ -179,7 +179,7 @@ class Store:
 
         with database_errors(self.url):
             done = self._in_transaction(make)
-        self._show()
+        self._show(entries)
         return done
 
     def beat(self) -> bool:
@@ -383,7 +383,9 @@ class Store:
             reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
         )
 
-    def _show(self) -> None:
-        """Show the keeper the ends of the chains after a commit."""
+    def _show(self, entries: Sequence[Entry]) -> None:
+        """Show the keeper the ends of the chains after a commit of these entries."""
         if self._keeper is not None and self._run is not None and self._memory is not None:
             self._keeper.see(self._run, self._epoch, dict(self._memory.heads))
+            if self._keeper.is_paused and accepts_damage(entries):
+                self._keeper.resume()

@@ -321,6 +321,9 @@ async def open_journal(
         damage = forgotten(url, loaded.state_dir)
     else:
         damage = await damage_at_start(url, loaded.state_dir, lease.epoch)
+    is_in_question: bool = bool(damage) or await answer(url, journal.is_in_question())
+    if is_in_question:
+        keeper.pause()
     screen.row("journal", f"{masked_url(url)} ({state})")
     return Opened(journal, lease.epoch, damage)
 

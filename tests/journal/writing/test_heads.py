@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from time import sleep
 
 import pytest
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from bot.journal.database.engines import file_of
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import VerifyReport, heads_now, verify
+from bot.journal.writing.batch import Head
 from bot.journal.writing.heads import FILE, HeadsFile, HeadsKeeper, read_heads_file
 from bot.journal.writing.lease import acquire
 from tests.journal.facts import EVERY_KIND, T0, Story, after, but
@@ -423,3 +425,21 @@ async def test_the_file_does_not_grow_without_end(sqlite_url: str, tmp_path: Pat
     assert len(file.read_text().splitlines()) <= 2
     assert len(kept.file().kept) > 500
     assert kept.verify().is_whole
+
+
+def test_heads_seen_in_a_pause_are_written_when_it_ends_and_not_before(tmp_path: Path) -> None:
+    keeper = HeadsKeeper(tmp_path, "sqlite:///journal.db", SystemClock(), print)
+    keeper.pause()
+    keeper.see(1, 1, {"orders": Head(1, 1, "hash")})
+    sleep(0.05)
+    before = (tmp_path / FILE).exists()
+
+    keeper.resume()
+    for _ in range(1_000):
+        if (tmp_path / FILE).exists():
+            break
+        sleep(0.01)
+
+    assert not before
+    assert (tmp_path / FILE).exists()
+    keeper.close(is_last=False)

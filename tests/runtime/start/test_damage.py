@@ -1,12 +1,20 @@
 """A journal in the place of the one that earlier runs wrote is told of."""
 
+import shutil
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from bot.journal.writing.heads import FILE, OLDER, KeptHeads, append_line
+from bot.config.settings.load import load_settings
+from bot.domain.entry import Note, RunState, StateChanged
+from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line
+from bot.runtime.control.server import ControlServer
 from bot.runtime.start.damage import damage_at_start, forgotten
+from bot.runtime.start.opening import Opened, open_journal
+from bot.runtime.supervisor import Supervisor
 from tests.engine.stage import START
+from tests.story import Shown, write_project
 
 
 @pytest.mark.parametrize(
@@ -53,3 +61,112 @@ async def test_a_journal_beside_heads_that_cannot_be_read_is_not_taken_for_the_n
         f"whether it is an older copy is not known (the heads in {tmp_path} can't be read: Is a "
         "directory)"
     )
+
+
+FOUND = StateChanged(START, RunState.RUNNING, RunState.HALTED, "found", "engine", scope=DAMAGE)
+ACCEPTED = StateChanged(
+    START, RunState.HALTED, RunState.RUNNING, "compared", "operator", scope=DAMAGE
+)
+
+
+class Place:
+    """A state directory whose journal a person may take away, copy and put back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.loaded = load_settings(
+            write_project(folder, scenario="quiet", strategies=[]), environment={}
+        )
+        self.state = self.loaded.state_dir
+
+    async def run(self, *entries: Note | StateChanged, beside: bool = False) -> tuple[str, ...]:
+        """Make a run as a start begins it, which writes these entries (by way of an emergency
+        journal if they are `beside`); return the damage that it has found.
+        """
+        shown = Shown()
+        async with AsyncExitStack() as stack:
+            opened = await open_journal(
+                self.loaded,
+                ControlServer(self.state, {}, {}),
+                shown,
+                Supervisor(),
+                stack,
+                {},
+                child=None,
+                is_standby=False,
+                lose=shown.troubles.append,
+            )
+            assert isinstance(opened, Opened)
+            journal = opened.journal
+            facts = {"mode": "sandbox", "version": "1", "config_sha256": ""}
+            run_id = await journal.start_run(at=START, **facts)
+            if opened.damage:
+                await journal.write([FOUND])
+            await (journal.take_over(entries) if beside else journal.write(entries))
+            await journal.end_run(run_id, "stopped", at=START)
+        return opened.damage
+
+    def move(self, source: str, target: str) -> None:
+        for file in self.state.glob(f"{source}.db*"):
+            file.rename(self.state / file.name.replace(source, target))
+
+    def copy(self, target: str) -> None:
+        for file in self.state.glob("journal.db*"):
+            shutil.copy(file, self.state / file.name.replace("journal", target))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize("instead", ["an older copy", "a new one"])
+async def test_the_right_journal_is_whole_when_it_is_put_back(place: Place, instead: str) -> None:
+    await place.run()
+    place.copy("older")
+    await place.run(Note(START, "ALERT", "later"))
+    place.move("journal", "right")
+    if instead == "an older copy":
+        place.move("older", "journal")
+    found = [await place.run(), await place.run()]
+    place.move("journal", "wrong")
+    place.move("right", "journal")
+
+    at_last = await place.run()
+
+    assert all(found)
+    assert at_last == ()
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+@pytest.mark.parametrize("instead", ["an older copy", "a new one"])
+async def test_a_journal_that_a_person_accepts_has_its_heads_kept_again(
+    place: Place, instead: str, is_beside: bool
+) -> None:
+    await place.run()
+    place.copy("older")
+    await place.run(Note(START, "ALERT", "later"))
+    place.move("journal", "right")
+    if instead == "an older copy":
+        place.move("older", "journal")
+    await place.run()
+    await place.run(ACCEPTED, beside=is_beside)
+    place.copy("copy")
+
+    on_it = [await place.run(Note(START, "ALERT", "later still")), await place.run()]
+    place.move("journal", "newest")
+    place.move("copy", "journal")
+    on_its_older_copy = await place.run()
+
+    assert on_it == [(), ()]
+    assert on_its_older_copy
+
+
+async def test_a_journal_in_question_keeps_no_heads_either_where_none_are_beside_it_any_more(
+    place: Place,
+) -> None:
+    await place.run(FOUND)
+    (place.state / FILE).unlink()
+
+    await place.run()
+
+    assert not (place.state / FILE).exists()
