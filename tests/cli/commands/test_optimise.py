@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode
+from bot.runtime.history.optimise.result import Objective
 from tests.cli.stage import call
 
 pytest.importorskip("optuna", reason="optuna is not installed")
@@ -82,6 +83,28 @@ def test_own_values_that_did_better_are_not_overwritten(tmp_path: Path) -> None:
     assert f"{better}: {file} is unchanged\n" in applied.err
     assert json.loads(applied.out)["written"] is None
     assert (study / "mine.yaml").exists()
+    assert file.read_text() == own
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("objective", Objective)
+def test_own_values_that_did_not_trade_are_not_overwritten_by_ones_that_lost(
+    tmp_path: Path, objective: Objective
+) -> None:
+    file = strategy(tmp_path)
+    own = STRATEGY.replace("{fast: 5, slow: 20}  ", "{fast: 3, slow: 5000}")
+    file.write_text(own)
+    days = ("--from", "2026-11-02", "--to", "2026-11-13", *BRIEF, "--objective", objective.value)
+
+    applied = call(
+        *("optimise", str(file), "--space", "fast=5..6", "slow=10|20", *days, "--apply", "--json"),
+        *("--study", str(tmp_path / "study")),
+    )
+
+    assert applied.code == ExitCode.DONE, applied.err
+    found = json.loads(applied.out)
+    assert found["best"]["in_sample"] < 0
+    assert found["written"] is None
     assert file.read_text() == own
 
 

@@ -217,6 +217,9 @@ class Search:
         the search may see.
         """
         own, best = self.inside(self.before), self.best
+        outcome = self.before.outcome
+        if own is None and outcome and not any(outcome.gains[: self.seen]):
+            own = 0.0  # that it did not trade has no ratio, and has neither won nor lost
         return own is not None and best is not None and own >= (self.inside(best) or 0.0)
 
     def inside(self, trial: Trial) -> float | None:
