@@ -324,7 +324,8 @@ class TerminalScreen:
                 raise
             self._has_reader = False
             leave_broken_pipes((sys.stdout, sys.stderr))
-            self._stop()
+            with suppress(RuntimeError):  # the loop has ended, and the run with it
+                self._stop()
 
     def _is_read(self, stream: int, *, size: int = 0, lines: int = 1) -> bool:
         """Return whether lines can be shown now, and say first how many could not."""

@@ -262,6 +262,24 @@ def test_who_hangs_up_both_streams_is_told_nothing_more() -> None:
     assert stops == ["asked"]
 
 
+def test_a_reader_that_is_gone_once_the_run_has_ended_is_no_bug() -> None:
+    reading, writing = os.pipe()
+
+    async def run(screen: TerminalScreen) -> None:
+        loop = asyncio.get_running_loop()
+        screen.stop_by(lambda: loop.call_soon_threadsafe(str))
+
+    with os.fdopen(writing, "w", buffering=1) as stderr, redirect_stderr(stderr):
+        shows = TerminalScreen(Invocation(), "sandbox")
+        asyncio.run(run(shows))
+        shows._unread.count = 3  # to be said when there is room again
+        os.close(reading)
+
+        shows.close()
+
+    assert not shows._has_reader
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("is_by_ctrl_c", [False, True])
 def test_a_run_whose_reader_is_gone_ends_by_a_stop_that_names_what_is_open(
