@@ -140,26 +140,27 @@ class HeadsFile:
     others: int = 0
     unreadable: int = 0
     trouble: str | None = None
-    """Why the file could not be read."""
+    """Why the file could not be read, or that it has nothing that can be."""
     files: tuple[Path, ...] = ()
     """The files that exist."""
 
 
 def read_heads_file(folder: Path, url: str) -> HeadsFile:
-    """Read the lines about the journal at `url`; empty if there is no file."""
+    """Read the lines about the journal at `url`; empty without a file, or with one torn line."""
     path, label = folder / FILE, label_of(url)
     kept, others, unreadable = [], 0, 0
     newest: KeptHeads | None = None
-    files: list[Path] = []
+    files, whole = list[Path](), ""
     for each in (folder / OLDER, path):
         try:
-            lines = each.read_text(encoding="utf-8", errors="replace").splitlines()
+            text = each.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             continue
         except OSError as error:
             return HeadsFile(path, (), trouble=error.strerror or str(error))
         files.append(each)
-        for line in filter(None, lines):
+        whole += text
+        for line in filter(None, text.splitlines()):
             try:
                 newest = kept_of(line)
             except ValueError:
@@ -169,7 +170,9 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
                 kept.append(newest)
             else:
                 others += 1
-    return HeadsFile(path, tuple(kept), newest, others, unreadable, files=tuple(files))
+    is_begun = "\n" not in whole and whole.startswith(LINE_START.decode())
+    trouble = None if newest or is_begun or not unreadable else "no line of them is whole"
+    return HeadsFile(path, tuple(kept), newest, others, unreadable, trouble, tuple(files))
 
 
 def accepts_damage(entries: Iterable[Entry]) -> bool:
@@ -211,9 +214,7 @@ class HeadsKeeper:
                 self._report_once(error)
 
     def pause(self) -> None:
-        """Write nothing until `resume`, not even at the end: the journal may not be the right one,
-        and its heads would contradict that.
-        """
+        """Write nothing until `resume`, not even at the end."""
         with self._news:
             self.is_paused = True
 

@@ -63,6 +63,31 @@ async def test_a_journal_beside_heads_that_cannot_be_read_is_not_taken_for_the_n
     )
 
 
+@pytest.mark.parametrize("content", [b'{"at":garbage\n', b"\0" * 400, b"my notes\n"])
+async def test_heads_of_which_no_line_can_be_read_do_not_count_as_none(
+    tmp_path: Path, sqlite_url: str, content: bytes
+) -> None:
+    (tmp_path / FILE).write_bytes(content)
+
+    told = (*await damage_at_start(sqlite_url, tmp_path, 1), *forgotten(sqlite_url, tmp_path))
+
+    why = f"is not known (the heads in {tmp_path} can't be read: no line of them is whole)"
+    assert told == (
+        f"whether it is an older copy {why}",
+        f"it is new, and whether one that was here is gone {why}",
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b'{"at":"2026-11-19T02:'])
+async def test_a_kill_in_the_first_moment_of_the_heads_holds_no_start(
+    tmp_path: Path, sqlite_url: str, content: bytes
+) -> None:
+    (tmp_path / FILE).write_bytes(content)
+
+    assert await damage_at_start(sqlite_url, tmp_path, 1) == ()
+    assert forgotten(sqlite_url, tmp_path) == ()
+
+
 FOUND = StateChanged(START, RunState.RUNNING, RunState.HALTED, "found", "engine", scope=DAMAGE)
 ACCEPTED = StateChanged(
     START, RunState.HALTED, RunState.RUNNING, "compared", "operator", scope=DAMAGE
