@@ -199,6 +199,8 @@ def takes_depth(state: State, event: DepthReceived) -> bool:
     _hear(state, source, event)
     instrument = state.instruments.get(depth.symbol)
     phase = state.phase_of(instrument.exchange) if instrument else _NOWHERE
+    if instrument and (said := state.phases.get(instrument.exchange)) is not None:
+        phase = said.whose_book(phase)
     for finding in of_depth(state.rules, belief, instrument, phase, at, depth):
         if finding.kind not in belief.excused:
             _hold(state, belief, source, finding, level=None, may_wait=_is_early(state, phase))

@@ -290,13 +290,16 @@ def _is_given_up(flattening: Flattening, key: tuple[str, str], shares: int) -> b
 def _request(state: State, instrument: Instrument, means: Means) -> Request | str:
     """Return how a symbol can be sold now, else why not, and when."""
     exchange, symbol = instrument.exchange, instrument.symbol
-    phase = state.phase_of(exchange).phase
+    announced = state.phase_of(exchange)
+    phase = announced.phase
     lot = Lot.EVEN if means.sellable >= BOARD_LOT else Lot.ODD
-    accepted = state.rulebook.accepted_types(exchange, phase, lot)
+    accepted = announced.taken(state.rulebook, exchange, lot)
     market = IN_AUCTION.get(phase)
     if market in accepted:
         return Request(RequestKind.CLOSE, market=market)
-    if phase is not Phase.PROGRESS or OrderType.LO not in accepted:
+    # As an auction begins the broker may not take its type yet.
+    is_turning = market is not None and lot is Lot.EVEN
+    if not (phase is Phase.PROGRESS or is_turning) or OrderType.LO not in accepted:
         opens = state.rulebook.next_phase_change(exchange, state.now).at.astimezone(EXCHANGE_TZ)
         what = "an odd lot" if lot is Lot.ODD else "it"
         is_today = opens.date() == state.now.astimezone(EXCHANGE_TZ).date()

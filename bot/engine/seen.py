@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from bot.domain.instrument import Exchange, Phase
+from bot.domain.instrument import Exchange, Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.quote import Depth, LastClose, Quote
 from bot.domain.rulebook import Rulebook
@@ -64,6 +64,23 @@ class PhaseSeen:
     moved_until: datetime = LONG_AGO
     closing: "PhaseSeen | None" = None
 
+    def taken(self, rulebook: Rulebook, exchange: Exchange, lot: Lot) -> frozenset[OrderType]:
+        """Return the types that the exchange takes in this phase and the broker lists, in canonical
+        names. A phase that the broker's list lacks means LIMIT only.
+        """
+        accepted = rulebook.accepted_types(exchange, self.phase, lot)
+        if self.available is None:
+            return accepted
+        listed = self.available or (OrderType.LO,)
+        return accepted & {rulebook.canonical(exchange, each) for each in listed}
+
+    def whose_book(self, counts: "PhaseSeen") -> "PhaseSeen":
+        """Return the phase whose book the broker shows, having announced this one: the closing
+        auction's until it says that it is over, whatever counts by the timetable.
+        """
+        is_auctions = self.closing is counts and self.phase is Phase.PRE_CLOSED
+        return self if is_auctions else counts
+
 
 def closing_after(
     rulebook: Rulebook, exchange: Exchange, said: Phase, at: datetime
@@ -71,9 +88,9 @@ def closing_after(
     """Return the phase that ends an announced one by the timetable alone, before the broker
     says so.
 
-    The timetable is trusted at once where it closes something, the broker where something opens.
-    None as well if the announced phase is not the timetable's, which then says nothing of what
-    follows.
+    The timetable is trusted at once where it closes something, the broker where something opens:
+    until it says so, only what both phases take is taken. None as well if the announced phase is
+    not the timetable's, which then says nothing of what follows.
     """
     known = rulebook.phase_at(exchange, at)
     if said is known:
@@ -85,7 +102,8 @@ def closing_after(
         boundary = PhaseBoundary(since, known)
     if boundary.phase not in _CLOSING:
         return None
-    return PhaseSeen(boundary.phase, None, boundary.at, boundary.at + PHASE_LATE)
+    both = rulebook.accepted_types(exchange, said, Lot.EVEN)
+    return PhaseSeen(boundary.phase, both, boundary.at, boundary.at + PHASE_LATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,13 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
-from bot.domain.message import PhaseChanged, TimePassed
+from bot.domain.entry import Verdict
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.message import InstrumentsRead, PhaseChanged, PlaceOrder, Reconciled, TimePassed
+from bot.domain.operations import Action, OperatorActed
+from bot.domain.order import OrderType
+from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.engine import belief
 from tests.engine.stage import DAY, RULEBOOK, Stage
 
 FRIDAY = DAY + timedelta(days=1)
@@ -94,3 +99,83 @@ def test_a_short_day_ends_by_its_own_timetable() -> None:
 
     assert counts(HOSE, Phase.PROGRESS, at=at, now=end - TICK, early=True) is Phase.PROGRESS
     assert counts(HOSE, Phase.PROGRESS, at=at, now=end, early=True) is Phase.CLOSED
+
+
+class Turning(Stage):
+    """A stage that holds shares and plays seconds of the turn of a phase, which the broker says
+    late.
+    """
+
+    def __init__(self, exchange: Exchange, turn: time) -> None:
+        held = {"test": RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")}
+        super().__init__(recovery=Recovery(DAY, strategies=held), sellable=300, is_open=False)
+        self.exchange = exchange
+        self.turn = datetime.combine(DAY, turn, EXCHANGE_TZ).astimezone(UTC)
+        self.now = self.turn - timedelta(seconds=10)
+        self.handle(InstrumentsRead(self.now, (Instrument("HPG", exchange),)))
+
+    def at(self, second: int, said: Phase, *listed: OrderType) -> None:
+        self.now = self.turn + timedelta(seconds=second)
+        self.handle(PhaseChanged(self.now, self.exchange, said, frozenset(listed) or None))
+        band = {"floor": 24_300, "ceiling": 29_700} if self.exchange is HNX else {}
+        self.quote(exchange=self.exchange, **band)
+        self.depth(bid=26_900)
+        self.account()
+        self.handle(Reconciled(self.now))
+
+
+TURNS = [
+    (HOSE, time(14, 30), Phase.PROGRESS, OrderType.MTL, Phase.PRE_CLOSED, OrderType.ATC),
+    (HNX, time(14, 45), Phase.PRE_CLOSED, OrderType.ATC, Phase.POST_SESSION, OrderType.PLO),
+]
+
+
+@pytest.mark.parametrize(("exchange", "turn", "before", "old", "after", "new"), TURNS)
+def test_a_type_of_the_next_phase_waits_for_the_brokers_word(
+    exchange: Exchange, turn: time, before: Phase, old: OrderType, after: Phase, new: OrderType
+) -> None:
+    stage = Turning(exchange, turn)
+    decided = []
+
+    for second, said, listed in ((-5, before, old), (2, before, old), (7, after, new)):
+        stage.at(second, said, OrderType.LO, listed)
+        stage.request(lambda s: s.sell(100, market=new, why="at the end"))
+        decided.append(stage.decided())
+
+    early = (Verdict.BLOCKED, "ORDER_TYPE")
+    assert decided == [early, early, (Verdict.PASSED, "OK")]
+    [sold] = stage.all(PlaceOrder)
+    assert stage.engine.reason_not_to_send(sold.intent) is None
+
+
+@pytest.mark.parametrize(
+    ("second", "said", "listed", "kind"),
+    [
+        (2, Phase.PROGRESS, OrderType.MTL, OrderType.LO),
+        (2, Phase.PRE_CLOSED, OrderType.ATC, OrderType.ATC),
+    ],
+)
+def test_a_flatten_sells_by_what_the_broker_takes_already(
+    second: int, said: Phase, listed: OrderType, kind: OrderType
+) -> None:
+    stage = Turning(HOSE, time(14, 30))
+    stage.at(second, said, OrderType.LO, listed)
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "operator", flatten=True))
+    stage.handle(TimePassed(stage.now + timedelta(seconds=1)))
+
+    assert [each.intent.order_type for each in stage.all(PlaceOrder)] == [kind]
+
+
+def test_the_auctions_crossed_book_is_no_false_one_until_the_broker_says_that_it_is_over() -> None:
+    stage = Turning(HNX, time(14, 45))
+    stage.at(-5, Phase.PRE_CLOSED)
+
+    for second in (5, 11, 18):
+        stage.at(second, Phase.PRE_CLOSED)
+        stage.depth(bid=27_100, ask=26_900)
+
+    assert not belief.is_held(stage.engine._state, "HPG")
+    stage.at(19, Phase.POST_SESSION)
+    stage.depth(bid=27_100, ask=26_900)
+    assert belief.is_held(stage.engine._state, "HPG")

@@ -84,11 +84,11 @@ def _phase_objection(state: State, intent: Intent) -> str | None:
     take part in an auction, no cancel could take it back.
     """
     exchange, rulebook = intent.exchange, state.rulebook
-    phase = state.phase_of(exchange).phase
-    lot = rulebook.venues[exchange].lots.lot_of(intent.quantity)
+    seen = state.phase_of(exchange)
+    phase, lot = seen.phase, rulebook.venues[exchange].lots.lot_of(intent.quantity)
     assert lot is not None, "LOT was checked"
     kind = rulebook.canonical(exchange, intent.order_type)
-    if kind not in rulebook.accepted_types(exchange, phase, lot):
+    if kind not in seen.taken(rulebook, exchange, lot):
         return f"{exchange} takes no {type_word(kind)} now: {PHASE_WORDS[phase]}"
     strategy = state.strategies.get(intent.strategy)
     wanted = strategy.plan.when.phases if strategy is not None else None
