@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, time, timedelta
 from enum import StrEnum
 from heapq import merge
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -234,12 +234,8 @@ def stops(
 def _between_runs(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
     """From the end of a run (of a killed one: its last row) to the start of the next."""
     rows = _runs(connection)
-    last_row = sa.select(sa.func.max(tables.notes.c.at))
     for run, following in pairwise(rows):
-        ended, began = run.ended_at, following.started_at
-        if ended is None:
-            ended = connection.execute(last_row.where(tables.notes.c.at < began)).scalar()
-            ended = ended or run.started_at
+        ended, began = _ended(connection, run, following), following.started_at
         why = f"the bot did not run ({run.end_reason or 'it was killed'})"
         yield _stop(symbol, ended, began, code=NOT_RUNNING, why=why)
     if rows and rows[-1].ended_at is not None:
@@ -253,6 +249,15 @@ def _runs(connection: sa.Connection) -> list[sa.Row[Any]]:
     return [row for row in every if row.end_reason != PRUNING]
 
 
+def _ended(connection: sa.Connection, run: sa.Row[Any], following: sa.Row[Any]) -> str:
+    """Return when a run ended; of a killed one its last row."""
+    if run.ended_at is not None:
+        return str(run.ended_at)
+    last_row = sa.select(sa.func.max(tables.notes.c.at))
+    found = connection.execute(last_row.where(tables.notes.c.at < following.started_at)).scalar()
+    return max(str(found or ""), str(run.started_at))
+
+
 def _starts(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
     """From the start of a run, or of a day, until orders could be sent, or something else is said
     to have stopped them; with the breaks that held it.
@@ -260,11 +265,13 @@ def _starts(connection: sa.Connection, symbol: str) -> Iterator[DecisionGroup]:
     halts = tables.halts
     told = (halts.c.scope == "all") | halts.c.scope.startswith(BREAKS)
     events = list[tuple[str, int, str, str]]()
-    for run in _runs(connection):
-        if run.started_at != run.ended_at:
+    runs = _runs(connection)
+    for run, following in zip_longest(runs, runs[1:]):
+        ended = _ended(connection, run, following) if following is not None else run.ended_at
+        if run.started_at != ended:
             events.append((run.started_at, 1, "all", RunState.STARTING))
-        if run.ended_at is not None:
-            events.append((run.ended_at, 0, "all", RunState.STOPPED))
+        if ended is not None:
+            events.append((ended, 0, "all", RunState.STOPPED))
     for row in connection.execute(sa.select(halts).where(told).order_by(halts.c.seq)):
         is_last_of_run = row.to_state == RunState.STOPPING  # the next may start at that instant
         events.append((row.at, 0 if is_last_of_run else 2, row.scope, row.to_state))

@@ -206,8 +206,12 @@ def test_times_of_more_than_one_day_are_told_with_their_days(config: Path, tmp_p
     assert wide[1].startswith("2026-11-20 09:28:00 sma")
 
 
-def stops_of(folder: Path, *entries: Entry) -> list[tuple[str, datetime, datetime]]:
-    """The times in which nothing was ordered, of a journal with these entries: code, begin, end."""
+def stops_of(
+    folder: Path, *entries: Entry, again: float | None = None
+) -> list[tuple[str, datetime, datetime]]:
+    """The times in which nothing was ordered, of a journal with these entries: code, begin, end.
+    `again`: when the bot was started again, having been killed.
+    """
     url = f"sqlite:///{folder / 'journal.db'}"
     migrate(url)
 
@@ -216,6 +220,9 @@ def stops_of(folder: Path, *entries: Entry) -> list[tuple[str, datetime, datetim
         facts = {"mode": "sandbox", "version": "1", "config_sha256": ""}
         await journal.start_run(at=after(0), **facts)
         await journal.write(entries)
+        if again is not None:
+            await journal.start_run(at=after(again), **facts)
+            await journal.write([changed(again + 2, RunState.STARTING, RunState.RUNNING)])
         await journal.close()
 
     asyncio.run(plant())
@@ -286,6 +293,17 @@ def test_a_start_is_told_once_it_takes_a_minute(
     stops = stops_of(tmp_path, changed(seconds, RunState.STARTING, RunState.RUNNING))
 
     assert stops == ([("STARTING", after(0), after(seconds))] if is_told else [])
+
+
+def test_a_start_that_was_killed_is_no_start_while_the_bot_is_off(tmp_path: Path) -> None:
+    last = Note(after(90), "BOT", "still waiting", {})
+
+    stops = stops_of(tmp_path, last, again=3_600)
+
+    assert stops == [
+        ("STARTING", after(0), after(90)),
+        ("NOT_RUNNING", after(90), after(3_600)),
+    ]
 
 
 def test_an_order_that_passed_every_check_and_never_left_is_named(tmp_path: Path) -> None:
