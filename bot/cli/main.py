@@ -229,8 +229,9 @@ def run(arguments: Sequence[str]) -> int:
         if refused is None:
             return _report_bug(error, invocation)
         refused.__cause__ = error
+        code = _show(refused, invocation)
         invocation.tell_end(refused)
-        return _show(refused, invocation)
+        return code
     except Exception as error:
         return _report_bug(error, invocation)
 

@@ -99,6 +99,10 @@ class Journal:
         """Return whether it was found damaged, or another's, and nobody has accepted that."""
         return await self._thread.do(partial(self._store.read, is_in_question))
 
+    def keep_heads(self) -> None:
+        """Go on keeping its heads: what was in question about it has been accepted."""
+        self._store.keep_heads()
+
     async def probe(self) -> None:
         """Check that the database answers, after all queued work. Raises Unreachable."""
         ask = partial(self._store.read, lambda asked: asked.scalar(sa.select(1)))

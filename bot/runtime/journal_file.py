@@ -252,6 +252,8 @@ async def take_over(
     emergency.is_anothers = bool(kept.entries) and bool(
         damage or await ask(journal.is_in_question())
     )
+    if kept.entries and not emergency.is_anothers:
+        journal.keep_heads()  # what they accept may have been in question until now
     if emergency.is_anothers:
         return (
             f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "

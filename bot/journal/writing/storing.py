@@ -227,6 +227,11 @@ class Store:
 
         return self.change(start)
 
+    def keep_heads(self) -> None:
+        """Let a keeper that was paused go on."""
+        if self._keeper is not None:
+            self._keeper.resume()
+
     def end(self) -> None:
         """Release the database; before that, keep the last heads if they can be read and the lease
         is still ours.

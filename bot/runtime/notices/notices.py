@@ -370,7 +370,8 @@ def _tell_all(
     lines.append(wording.said("ended_do"))
     title, body = wording.title(wording.said("ended_title")), "\n".join(lines)
     senders = list[Sender]()
-    with suppress(OperatorMistake):  # a bad address: the screen names it
+    # A bad address is named on the screen; where no thread is left, nobody can be told.
+    with suppress(OperatorMistake, RuntimeError):
         for channel in open_channels(channels()):
             volume = channel.plan.volume(KIND)
             if volume is not Volume.OFF:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from errno import ENOSPC
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -299,6 +300,29 @@ def test_who_watches_a_refused_start_is_not_told_by_a_notice(tmp_path: Path) -> 
         call("run", "-c", str(config))
 
     assert service.messages == []
+
+
+def test_where_no_thread_is_left_to_tell_a_service_s_channels_its_own_error_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Thread.start
+
+    def start(thread: Thread) -> None:
+        if thread.name.startswith("notices"):
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    async def fail(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device", "/var/x")
+
+    monkeypatch.setattr(Thread, "start", start)
+    monkeypatch.setattr("bot.runtime.run.run_bot", fail)
+    config = of_a_service(tmp_path, "json://127.0.0.1:9/")
+
+    ran = call("run", "-c", str(config), environment=SERVICE)
+
+    assert ran.code == ExitCode.DATABASE
+    assert "E-SYS-001 /var/x: no space left on device" in ran.err
 
 
 @pytest.mark.wire

@@ -2,14 +2,17 @@
 
 import shutil
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Note, RunState, StateChanged
+from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line
 from bot.runtime.control.server import ControlServer
+from bot.runtime.journal_file import answer, take_over
 from bot.runtime.start.damage import damage_at_start, forgotten
 from bot.runtime.start.opening import Opened, open_journal
 from bot.runtime.supervisor import Supervisor
@@ -105,7 +108,8 @@ class Place:
 
     async def run(self, *entries: Note | StateChanged, beside: bool = False) -> tuple[str, ...]:
         """Make a run as a start begins it, which writes these entries (by way of an emergency
-        journal if they are `beside`); return the damage that it has found.
+        journal if they are `beside`); return the damage that it has found. What an earlier run has
+        left in an emergency journal is taken over.
         """
         shown = Shown()
         async with AsyncExitStack() as stack:
@@ -122,6 +126,8 @@ class Place:
             )
             assert isinstance(opened, Opened)
             journal = opened.journal
+            ask = partial(answer, self.loaded.journal_url)
+            await take_over(journal, EmergencyJournal(self.state), ask, opened.damage)
             facts = {"mode": "sandbox", "version": "1", "config_sha256": ""}
             run_id = await journal.start_run(at=START, **facts)
             if opened.damage:
@@ -195,3 +201,19 @@ async def test_a_journal_in_question_keeps_no_heads_either_where_none_are_beside
     await place.run()
 
     assert not (place.state / FILE).exists()
+
+
+async def test_an_acceptance_that_only_the_emergency_journal_has_lets_heads_be_kept(
+    place: Place,
+) -> None:
+    await place.run()
+    await place.run(FOUND)  # it could not be checked in time
+    EmergencyJournal(place.state).keep([ACCEPTED])
+    place.copy("copy")
+
+    on_it = await place.run(Note(START, "ALERT", "later"))
+    place.move("journal", "newest")
+    place.move("copy", "journal")
+
+    assert on_it == ()
+    assert await place.run()
