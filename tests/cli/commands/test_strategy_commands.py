@@ -294,12 +294,23 @@ def test_a_new_strategy_does_not_take_the_place_of_one_that_files_use(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["../x", "A", "a b", "", "x" * 41, "a/b", "é"])
-def test_a_name_that_is_none_is_a_usage_error(capsys: Capture, name: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *(
+            (name, "a name is up to 40 of a-z")
+            for name in ("../x", "A", "a b", "x" * 41, "a/b", "é")
+        ),
+        ("", "'NAME' is empty"),
+    ],
+)
+def test_a_name_that_is_none_is_a_usage_error(
+    capsys: Capture, name: str, said: str, folder: Path
+) -> None:
     code, _, err = called(capsys, "strategy", "new", "--", name)
 
     assert code == 2
-    assert "a name is up to 40 of a-z" in err
+    assert said in err
     assert list(folder.iterdir()) == []
 
 
