@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 ROOT: Final = Path(__file__).parents[1]
 MODULES: Final = (
     *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "bot/engine/orders").glob("[!_]*.py")),
-    *(f"bot/engine/{name}.py" for name in ("chains", "day")),
+    *(f"bot/engine/{name}.py" for name in ("chain", "chains", "day")),
     *(
         f"bot/engine/risk/{name}.py"
         for name in ("breaks", "expected", "ledgers", "rights", "under_way")

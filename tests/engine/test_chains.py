@@ -32,7 +32,7 @@ from bot.domain.operations import Action, AmendAsked, CancelAsked, EarlierOrders
 from bot.domain.order import OrderState, SendState, Side, UnreadRow
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredChanges, StoredIntent
-from bot.engine.chains import FORMER_ENDS_WITHIN, Chain
+from bot.engine.chain import FORMER_ENDS_WITHIN, Chain
 from bot.engine.settings import EngineSettings
 from bot.engine.tracked import AmendVerdict
 from bot.journal.journal import Journal
