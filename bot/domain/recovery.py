@@ -79,8 +79,9 @@ class StoredChanges:
     """What amendments have made of an order: `quantities` and `prices` are what they asked for.
 
     Of the time before its newest id was first shown: `matched` is what was executed, in shares and
-    VND; `had_ended`: it had ended, and works on under that id; then `total` is the quantity that
-    its last amendment asked for, None if that changed the price.
+    VND; `matched_before` is the same of each later id before that one, oldest first; `had_ended`:
+    it had ended, and works on under that id; then `total` is the quantity that its last amendment
+    asked for, None if that changed the price.
     """
 
     quantities: tuple[int, ...] = ()
@@ -88,6 +89,7 @@ class StoredChanges:
     matched: tuple[int, int] = (0, 0)
     had_ended: bool = False
     prices: tuple[int, ...] = ()
+    matched_before: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ class Chain:
     """The ids of one order, oldest first, with the newest row of each.
 
     `total` is the quantity of the whole order when the newest id was assigned; `matched` what was
-    known as matched before that, in shares and VND. `gone`: ids without a row at the broker.
+    known as matched before that, in shares and VND; `former` is both of each former id, and its
+    `lower`, when the next one came. `gone`: ids without a row at the broker.
     `revived`: since when a former id that had ended is shown at work again. `lower`: how many
     rows in turn have shown less under the newest id than was matched before it.
     """
@@ -37,6 +38,7 @@ class Chain:
     gone: set[str] = field(default_factory=set)
     revived: dict[str, datetime] = field(default_factory=dict)
     lower: int = 0
+    former: dict[str, tuple[int, tuple[int, int], int]] = field(default_factory=dict)
 
     @property
     def is_from_zero(self) -> bool:
@@ -98,16 +100,16 @@ class Chain:
         if row is None:
             return None
         others = [self.rows[each] for each in self.ids if each in self.rows and each != current]
-        before = max((self.matched[0], *(each.executed_quantity for each in others)))
-        is_below = row.executed_quantity < before
-        is_below |= self.is_from_zero and current == self.ids[-1]
-        if not is_below and row.quantity == self.total:
+        total, matched, lower = self._basis_of(current)
+        before = max((matched[0], *(each.executed_quantity for each in others)))
+        is_below = row.executed_quantity < before or lower >= LOWER_ROWS
+        if not is_below and row.quantity == total:
             return row
         if self.unread and now < self.since + FORMER_ENDS_WITHIN:
             return None
-        executed = max(self.matched[0], sum(each.executed_quantity for each in others))
-        amount = max(self.matched[1], sum(each.executed_amount for each in others))
-        if not is_below and row.quantity + executed != self.total:
+        executed = max(matched[0], sum(each.executed_quantity for each in others))
+        amount = max(matched[1], sum(each.executed_amount for each in others))
+        if not is_below and row.quantity + executed != total:
             return row  # neither fits; the caller has to judge its quantity
         quantity, amount = executed + row.executed_quantity, amount + row.executed_amount
         return replace(
@@ -117,6 +119,15 @@ class Chain:
             executed_amount=amount,
             average_price=amount // quantity if quantity else 0,
         )
+
+    def _basis_of(self, order_id: str) -> tuple[int, tuple[int, int], int]:
+        """Return the total, what was matched before, and `lower`, by which the row of an id counts:
+        of one that goes on as the newest was refused, those of before that one.
+        """
+        if order_id == self.ids[-1]:
+            return self.total, self.matched, self.lower
+        unknown = self.total, self.matched, 0
+        return self.former.get(order_id, unknown) if self.is_newest_refused else unknown
 
     def learn_start(self, newest: OrderReport, *, is_first: bool) -> None:
         """Learn from a new row of the newest id whether its count has begun at zero: later its

@@ -133,7 +133,9 @@ class Chains:
     ) -> None:
         """Take over the later ids that an earlier run has seen; their rows are read again."""
         first, total = row.order_id, stored.total or row.quantity
-        self._of[first] = Chain([first, *ids], total, now, stored.matched)
+        self._of[first] = chain = Chain([first, *ids], total, now, stored.matched)
+        before = zip(chain.ids, [(0, 0), *stored.matched_before], strict=False)
+        chain.former = {each: (row.quantity, matched, 0) for each, matched in before}
         self._first.update(dict.fromkeys(ids, first))
 
     def name_again(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
@@ -205,6 +207,7 @@ class Chains:
         row, change = order.row, order.change
         first = row.order_id
         chain = self._of.setdefault(first, Chain([first], row.quantity, now))
+        chain.former[chain.ids[-1]] = chain.total, chain.matched, chain.lower
         chain.total = row.quantity
         if change is not None:
             change.keeps_id = True  # from now on under this one

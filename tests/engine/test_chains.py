@@ -642,6 +642,64 @@ def test_an_older_id_that_fills_as_the_newest_was_refused_is_the_whole_order(is_
     assert not stage.engine.status().halted_symbols
 
 
+def _refused(row, number, *, quantity):
+    """The row of a new id under which the change was refused."""
+    new = _later(row, number, quantity=quantity)
+    return replace(new, status="REJECTED", state=OrderState.REJECTED, remaining_quantity=0)
+
+
+@every_row(
+    ("shown", "end", "executed"),
+    [
+        ({"executed": 500}, {"status": "MATCHED_ALL", "state": OrderState.FILLED}, 500),
+        (
+            {"executed": 200, "cancelled": 300},
+            {"status": "CANCELLED", "state": OrderState.CANCELLED},
+            200,
+        ),
+    ],
+)
+@pytest.mark.parametrize("total", [600, 700])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_refused_change_counts_for_nothing_when_the_order_goes_on(
+    shown, end, executed, total, times
+):
+    stage, row = _resized(executed=100, total=total)
+    refused = [_refused(row, number, quantity=total) for number in range(1, times + 1)]
+    ended = replace(report_of(stage.last(IntentRecorded).intent, **shown), **end)
+
+    for rows in ([row], [row], [ended], [ended]):
+        stage.after(25).book(*rows, *refused)
+
+    assert stage.entries_of_order().state is end["state"]
+    assert _counted(stage) == (500, executed, executed * PRICE)
+    assert (_codes(stage), stage.engine.status().halted_symbols) == ([], {})
+
+
+@pytest.mark.parametrize("is_of_second_start", [False, True])
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_count_from_zero_goes_on_after_a_change_that_was_refused_also_at_a_restart(
+    is_of_second_start, is_gone, sqlite_url
+):
+    row = report_of(BY_HAND, executed=40, average=PRICE)
+    former = () if is_gone else (replace(_ended(row), state=OrderState.CANCELLED),)
+    ids = [replace(_later(row, 1, quantity=60, executed=done), raw=f"{done}") for done in (20, 40)]
+    last = replace(_later(row, 1, quantity=60, executed=60), status="MATCHED_ALL", raw="60")
+    last = replace(last, state=OrderState.FILLED)
+    refused = [_refused(row, number, quantity=40) for number in (2, 3)]
+    before = _with_lists([row], [*former, ids[0]], [*former, ids[0]], [*former, ids[0], *refused])
+
+    stages = [before]
+    if is_of_second_start:
+        stages.append(await _started_again(before, sqlite_url))
+    for rows in ([ids[0]], [ids[1]], [last], [last]):
+        stages[-1].after(25).book(*former, *rows, *refused)
+
+    assert _ids_and_fills(*stages) == (["ORD1", "ORD1-1", "ORD1-2", "ORD1-3"], 100)
+    assert stages[-1].entries_of_order().state is OrderState.FILLED
+    assert (_codes(stages[-1]), stages[-1].engine.status().halted_symbols) == ([], {})
+
+
 @pytest.mark.parametrize("executed", [600, 300])
 def test_an_old_row_of_a_former_id_that_had_ended_changes_nothing(executed):
     stage, row = _resized()

@@ -298,19 +298,21 @@ def changes(
 ) -> dict[str, StoredChanges]:
     """Return what amendments have made of today's orders: those with a PUT or a later id."""
     asked = _values_asked(connection, day)
-    newest = {order_id: seq for order_id, _, seq in shown}
+    ids_since = defaultdict[str, list[int]](list)
+    for order_id, _, seq in shown:
+        ids_since[order_id].append(seq)
     found: dict[str, StoredChanges] = {}
-    for order_id in sorted({*asked, *newest}):
-        sent, since = asked[order_id], newest.get(order_id)
+    for order_id in sorted({*asked, *ids_since}):
+        sent, since = asked[order_id], max(ids_since[order_id], default=None)
         quantities = tuple(quantity for _, quantity, _ in sent if quantity)
         prices = tuple(price for _, _, price in sent if price)
         if since is None:
             found[order_id] = StoredChanges(quantities, prices=prices)
             continue
         before = [quantity for seq, quantity, _ in sent if seq < since]
-        amounts = sa.select(total(_FILLS.c.quantity), total(_FILLS.c.amount))
-        matched = amounts.where(_FILLS.c.order_id == order_id, _FILLS.c.seq < since)
-        shares, amount = connection.execute(matched.where(_FILLS.c.trading_date == day)).one()
+        *matched_before, matched = (
+            _matched_before(connection, order_id, day, each) for each in ids_since[order_id]
+        )
         had_ended = connection.execute(
             sa.select(sa.func.count()).where(
                 _MOVES.c.order_id == order_id,
@@ -323,9 +325,18 @@ def changes(
         # What has its verdict is in the order's own row.
         total_now = before[-1] if had_ended and before else 0
         found[order_id] = StoredChanges(
-            quantities, total_now or None, (shares, amount), bool(had_ended), prices
+            quantities, total_now or None, matched, bool(had_ended), prices, tuple(matched_before)
         )
     return found
+
+
+def _matched_before(
+    connection: sa.Connection, order_id: str, day: str, seq: int
+) -> tuple[int, int]:
+    amounts = sa.select(total(_FILLS.c.quantity), total(_FILLS.c.amount))
+    its = amounts.where(_FILLS.c.order_id == order_id, _FILLS.c.trading_date == day)
+    shares, amount = connection.execute(its.where(_FILLS.c.seq < seq)).one()
+    return shares, amount
 
 
 def _first_of(order_id: str, day: str) -> sa.ScalarSelect[int]:

@@ -559,6 +559,25 @@ async def test_what_amendments_made_of_an_order_comes_back(
     assert (await journal.recover(NEXT_DAY)).changes[story.order_id].quantities == ()
 
 
+async def test_what_was_matched_before_each_later_id_comes_back(journal: Journal) -> None:
+    story = Story()
+    [*_, fill] = story.filled(100, position=100)
+    assert isinstance(fill, Fill)
+    for entries in story.placed():
+        await journal.write(entries)
+
+    for number in (1, 2, 3):
+        counted = but(fill, fill_id=f"F-900{number}", order_executed=100 * number)
+        later = but(story.result(1, "{}"), order_id=f"ORD{6 + number}")
+        await journal.write([counted, later])
+    await journal.write([but(fill, fill_id="F-9004", order_executed=400)])
+
+    found = (await journal.recover(DAY)).changes[story.order_id]
+    amount = 100 * story.price
+    assert found.matched_before == ((100, amount), (200, 2 * amount))
+    assert found.matched == (300, 3 * amount)
+
+
 async def test_the_newest_close_of_before_today_comes_back(journal: Journal) -> None:
     days = {DAY - timedelta(days=2): 26_000, DAY - timedelta(days=1): 27_000, DAY: 28_000}
     for day, price in days.items():
