@@ -221,8 +221,9 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     if instrument is None:
         return "no strategy trades it any more: sell it in the broker's own app"
     means = means_of(state, strategy, symbol)
-    is_cancelling = any(state.orders[each].row.symbol == symbol for each in state.cancels)
-    if means.is_working or is_cancelling:
+    ending = (state.orders[each] for each in state.cancels)
+    is_held = any(each.row.symbol == symbol and each.holds_sales(state.now) for each in ending)
+    if means.is_working or is_held:
         return "an order of it works, or a cancel is not through"
     if _is_given_up(flattening, key, strategy.position(symbol).shares):
         return _GIVEN_UP

@@ -16,6 +16,8 @@ from bot.domain.order import (
     OrderState,
     RowFigures,
     SendState,
+    Side,
+    UnreadRow,
 )
 from bot.engine.settings import LONG_AGO
 
@@ -151,7 +153,8 @@ class TrackedAmend(Watched):
     `old` is the value in the row that was read before the PUT. Rows requested before `since` do not
     count; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
     `renamed_until` when the row of a new id can no longer be late, `listed_at` when the newest day
-    order book that would have shown one was requested. `keeps_id`: it is known under which id the
+    order book that would have shown one was requested, `unread_before` its rows before the PUT that
+    could not be read: none of them is the new id's. `keeps_id`: it is known under which id the
     order continues. `attempt_id` names its PUT, once it has a result. `is_unanswered`:
     no answer proved anything, and `code` says why.
     """
@@ -167,6 +170,7 @@ class TrackedAmend(Watched):
     hopeless_at: datetime | None = None
     renamed_until: datetime | None = None
     listed_at: datetime = LONG_AGO
+    unread_before: tuple[UnreadRow, ...] = ()
     is_refused: bool = False
     keeps_id: bool = False
     is_unanswered: bool = False
@@ -216,7 +220,8 @@ class Shown:
     `listed_at` is when the newest day order book with it was requested, or the first without it;
     `is_missing`: this is long ago. `absent_looks` counts how often in a row its id was not known.
     `lives`: it had ended here and continues under a new id, so no row of it goes back.
-    `is_corrected`: its rows go back, and a second look has confirmed it.
+    `is_corrected`: its rows go back, and a second look has confirmed it. `has_ended`: its newest
+    row shows its end, which is only that of its known ids while it may have got another one.
     """
 
     totals: set[int] = field(default_factory=set)
@@ -232,6 +237,7 @@ class Shown:
     absent_looks: int = 0
     lives: bool = False
     is_corrected: bool = False
+    has_ended: bool = False
 
     def go_on(self, now: datetime) -> None:
         """A row continues from what the earlier ones have shown."""
@@ -298,6 +304,19 @@ class TrackedOrder(Watched):
             return False
         until = change.renamed_until
         return until is None or change.listed_at < until
+
+    @property
+    def may_be_elsewhere(self) -> bool:
+        """True if it works under an id that no day order book has shown, or not at all."""
+        return self.shown.has_ended and self.may_be_renamed and not self.also_open
+
+    def holds_sales(self, now: datetime) -> bool:
+        """Return whether nothing else of its symbol is sold meanwhile: a buy that may be elsewhere
+        holds nothing back once its new id should have been listed.
+        """
+        until = self.change.renamed_until if self.change is not None else None
+        is_overdue = self.may_be_elsewhere and until is not None and now >= until
+        return not (is_overdue and self.row.side is Side.BUY)
 
     @property
     def open_quantity(self) -> int:

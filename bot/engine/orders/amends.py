@@ -145,6 +145,8 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
     assert row.intent_id is not None, "only own orders are amended"
     amend.stage, amend.old, order.change = AmendStage.SENT, _value(ask, order), amend
     amend.due = state.now + 2 * state.settings.read_patience
+    read = state.set_aside.get(row.account)
+    amend.unread_before = read.set_aside if read is not None else ()
     _move(state, order, OrderState.PENDING_REPLACE, _words(amend))
     state.command(
         AmendOrder(
@@ -289,12 +291,7 @@ def _end(
         said = f"its change ({_words(amend)}) ended with neither value: {amend.text}"
         said = f"{row_words(row)}: {said}"
         text = f"{said}. The bot goes on with what the row shows. Compare it with the broker's app"
-        facts = {
-            **row_facts(row),
-            **change,
-            "field": _field(amend),
-            "found": amend.text,
-        }
+        facts = {**row_facts(row), **change, "field": _field(amend), "found": amend.text}
         state.alert("AMEND_DIFFERS", text, facts, symbol=row.symbol)
         return
     state.note("AMEND", f"{row.order_id} {_words(amend)}: {amend.text}", change, symbol=row.symbol)

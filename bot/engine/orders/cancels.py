@@ -32,7 +32,13 @@ from bot.engine import two_factor
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
 from bot.engine.orders import answers, cancel_requests
-from bot.engine.orders.order_words import cancel_facts, cancel_name, cancel_sentence
+from bot.engine.orders.order_words import (
+    ELSEWHERE,
+    cancel_facts,
+    cancel_name,
+    cancel_sentence,
+    is_elsewhere,
+)
 from bot.engine.settings import LONG_AGO
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage, Hindrance, TrackedCancel, TrackedOrder
@@ -105,7 +111,8 @@ def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> 
         cancel.queued_until = None
         blocked.append(cancel)
     if is_late(state, cancel):
-        _alert(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}")
+        about = ELSEWHERE if is_elsewhere(state, cancel) else ""
+        _alert(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}", about)
 
 
 def _advance(state: State, cancel: TrackedCancel) -> None:
@@ -130,7 +137,7 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
         return
     if cancel.hindrance in BY_RULE:
         cancel.since, cancel.hindrance, cancel.queued_until = state.now, None, None
-    if cancel.tries >= state.settings.cancel_tries:
+    if cancel.tries >= state.settings.cancel_tries and not is_elsewhere(state, cancel):
         go_on = f"The bot sends another every {STUCK_EVERY.seconds} s while it is open"
         _alert(state, "CANCEL_STUCK", cancel, f"{go_on}. {IN_THE_APP}")
     looking = sum(each.stage is CancelStage.READING for each in state.cancels.values())

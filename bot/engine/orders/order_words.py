@@ -43,6 +43,8 @@ SEND_WORDS: Final[Mapping[SendState, str]] = {
 """What an order is that has no row of its own."""
 
 
+ELSEWHERE: Final = "ELSEWHERE"
+"""Hinders a cancel whose order has ended under its own id and may work under another one."""
 NOT_READ: Final = "day order book that could show it has been read yet"
 
 
@@ -200,6 +202,18 @@ def kept_words(row: OrderUpdated) -> str:
 # --------------------------------------------------------------------- a cancel that is not through
 
 
+def is_elsewhere(state: State, cancel: TrackedCancel) -> bool:
+    """Return whether its order works under an id that no list has shown, or not at all, and that is
+    what the cancel waits for: neither a rule nor the answer to the change.
+    """
+    order, hindrance = state.orders.get(cancel.order_id), cancel.hindrance
+    if order is None or order.change is None:
+        return False
+    waits = hindrance is Hindrance.FORBIDDEN and order.change.hopeless_at is None
+    waits |= hindrance in {Hindrance.TWO_FACTOR, Hindrance.PHASE}
+    return order.may_be_elsewhere and not waits
+
+
 def why_still_open(state: State, cancel: TrackedCancel) -> str:
     """Say why the order is still open, and when the next step is taken."""
     detail, next_at = cancel.detail, time_words(cancel.due)
@@ -210,6 +224,9 @@ def why_still_open(state: State, cancel: TrackedCancel) -> str:
             if _lapses(state, cancel):
                 return f"the exchange cancels nothing any more today ({detail}); it lapses then"
             return f"the exchange cancels nothing now ({detail}); the cancel goes out at {next_at}"
+        case _ if is_elsewhere(state, cancel):
+            said = "its row shows its end, but its change may have given it another id, and no day"
+            said += " order book shows whether it has: the broker's app does"
         case Hindrance.FORBIDDEN if state.orders[cancel.order_id].change is not None:
             said = f"the broker shows {detail}, and its change has no answer yet, which may tell of"
             said += " a new id"
@@ -243,7 +260,8 @@ def cancel_name(state: State, cancel: TrackedCancel) -> str:
 def cancel_sentence(state: State, cancel: TrackedCancel) -> str:
     """Say which order is still open, after what, and why."""
     tries = f" after {cancel.tries} cancels" if cancel.tries else ""
-    now_is = f"{cancel_name(state, cancel)} is still open{tries} ({cancel.reason})"
+    is_open = "may still be" if is_elsewhere(state, cancel) else "is still"
+    now_is = f"{cancel_name(state, cancel)} {is_open} open{tries} ({cancel.reason})"
     return f"{now_is}: {why_still_open(state, cancel)}"
 
 
@@ -251,12 +269,15 @@ def cancel_facts(state: State, cancel: TrackedCancel) -> Numbers:
     """Return the facts for a message about a cancel."""
     order = state.orders[cancel.order_id]
     is_over = cancel.hindrance is Hindrance.PHASE and _lapses(state, cancel)
+    hindrance = "DAY_OVER" if is_over else cancel.hindrance
+    if is_elsewhere(state, cancel):
+        hindrance = ELSEWHERE
     return {
         **row_facts(order.row),
         "quantity": order.open_quantity,
         "reason": cancel.reason,
         "tries": cancel.tries,
-        "hindrance": "DAY_OVER" if is_over else cancel.hindrance,
+        "hindrance": hindrance,
         "detail": cancel.detail,
         "next": cancel.due.isoformat(),
     }

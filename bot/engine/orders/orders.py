@@ -229,7 +229,8 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     Everything that looks at the row's numbers comes before the first change: a row that raises
     changes nothing, and is merged completely when it is shown again.
     """
-    if order.may_be_renamed and shown_state(report) is OrderState.CANCELLED:
+    has_ended = order.may_be_renamed and shown_state(report) is OrderState.CANCELLED
+    if has_ended:
         # An amendment may have given it a new id: only the old one has ended, with its fills.
         report = replace(
             report,
@@ -246,6 +247,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     after = _row_after(state, order, merged(before, report, is_newer=is_whole))
     if is_newest:
         order.requested_at, order.may_cancel = report.requested_at, report.may_cancel
+        order.shown.has_ended = has_ended
     if report.state is None:
         text = (
             f"{row_words(before)}: status {report.status!r} is unknown; it counts as open,"

@@ -56,6 +56,9 @@ def reason_not_to_buy(state: State, account: str, symbol: str) -> str | None:
     for row in read.set_aside if read is not None else ():
         if _symbol_of(state, row) in {None, symbol}:
             return _unread_words(row)
+    for order in state.index.open_in.of(symbol):
+        if order.may_be_elsewhere:
+            return f"the change of {order.row.order_id} may have given it an id that no list shows"
     return None
 
 
@@ -178,7 +181,9 @@ def note_kept_ids(state: State, event: TodaysOrdersRead) -> None:
     for amend in state.index.amending.of(True):
         order = state.orders.get(amend.name)
         tracked = state.intents.get(order.row.intent_id or "") if order is not None else None
-        if tracked is None or amend.name not in listed or may_hide(state, event, tracked):
+        if tracked is None or amend.name not in listed:
+            continue
+        if any(row not in amend.unread_before for row in _hiding(state, event, tracked)):
             continue
         new = (row for row in today if state.chains.first(row.order_id) not in state.orders)
         if all(predecessor_of(state, row) is not order for row in new):

@@ -67,7 +67,7 @@ def means_of(
     sellable, is_working = exposure, False
     for order in orders:
         row = order.row
-        is_working = is_working or row.strategy == name
+        is_working |= row.strategy == name and order.holds_sales(state.now)
         if row.side is Side.SELL and row.strategy == name:
             sellable -= order.open_quantity
         elif row.side is Side.BUY and row.account == account and row.strategy in {name, None}:

@@ -5,22 +5,24 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from bot.domain.entry import Decision, Note, OrderUpdated
+from bot.domain.entry import Decision, Note, OrderUpdated, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
     BurnNonce,
+    CancelOrder,
     NonceBurnt,
     OrderRead,
     PlaceOrder,
     ReadOrder,
+    ReadOrderToCancel,
     ReadTodaysOrders,
 )
-from bot.domain.operations import AmendAsked
-from bot.domain.order import Intent, OrderReport, OrderState, OrderType, SendState
+from bot.domain.operations import Action, AmendAsked, OperatorActed
+from bot.domain.order import Intent, OrderReport, OrderState, OrderType, SendState, Side, UnreadRow
 from bot.domain.outcome import Accepted, Outcome, Refused, Resolution, Unknown
-from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAmend, StoredIntent
 from bot.engine import gate
 from bot.engine.orders import amends
 from bot.engine.settings import EngineSettings, UnknownPolicy
@@ -158,6 +160,162 @@ def test_only_a_day_order_book_of_after_it_ends_the_doubt_about_a_new_id_also_at
 
     assert before is not _S.CANCELLED
     assert stage.entries_of_order().state is _S.CANCELLED
+
+
+# ---------------------------------------------------------------- while no list shows another id
+
+
+HIDDEN = UnreadRow(None, None, "no quantity", "{}")
+
+
+def _cut_off(*, side: Side = Side.BUY, flatten: bool = True) -> tuple[Stage, OrderReport]:
+    """A strategy that holds 300 and whose order was being changed as a halt came that sells them:
+    the row of its id shows its end, and no list another one; without any, or with a hidden row.
+    """
+    held = {"test": RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")}
+    stage = Stage(settings=ON, recovery=Recovery(DAY, strategies=held), sellable=300)
+    stage.quote()
+    stage.depth()
+    if side is Side.SELL:
+        stage.request(lambda s: s.sell(100, limit=27_500))
+        intent = stage.last(PlaceOrder).intent
+        stage.accept(intent)
+    else:
+        intent = stage.working(500, 26_900)
+    row = report_of(intent)
+    stage.after(1).book(row)
+    price = 26_800 if side is Side.BUY else 27_450
+    stage.handle(AmendAsked(stage.now, "ORD1", price, None, "operator", "by hand"))
+    stage.row(row)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", Unknown("lost", None), None))
+    stage.handle(OperatorActed(stage.now, Action.HALT, "out", "operator", flatten=flatten))
+    return stage, replace(_gone(row), requested_at=stage.now)
+
+
+def _gone(row: OrderReport) -> OrderReport:
+    left = row.remaining_quantity
+    gone = replace(row, remaining_quantity=0, cancelled_quantity=left, state=_S.CANCELLED)
+    return replace(gone, status="CANCELLED")
+
+
+def _pass(stage: Stage, gone: OrderReport, seconds: int, *hidden: UnreadRow) -> None:
+    """Let time pass in which the detail is read, and lists only with a row that is hidden."""
+    for second in range(seconds):
+        stage.pass_time(1)
+        for asked in stage.new(ReadOrder) + stage.new(ReadOrderToCancel):
+            stage.row(gone, asked.order_id)
+        if second % 10 == 0:
+            stage.quote()
+            stage.depth()
+            if hidden:
+                stage.book(gone, set_aside=hidden)
+
+
+def _sales(stage: Stage) -> list[int]:
+    placed = [one.intent for one in stage.all(PlaceOrder)]
+    return [one.quantity for one in placed if one.side is Side.SELL]
+
+
+def _told(stage: Stage) -> list[Note]:
+    return [one for one in stage.all(Note) if str(one.numbers.get("alert")).startswith("CANCEL_")]
+
+
+@pytest.mark.parametrize("hidden", [(), (HIDDEN,)])
+def test_a_changed_buy_that_no_list_shows_keeps_no_flatten_from_selling_what_is_held(
+    hidden: tuple[UnreadRow, ...],
+) -> None:
+    stage, gone = _cut_off()
+
+    _pass(stage, gone, 100, *hidden)
+    before = _sales(stage)
+    _pass(stage, gone, 30, *hidden)
+
+    assert (before, _sales(stage)) == ([], [300])
+    assert stage.entries_of_order().state is _S.PENDING_REPLACE
+
+
+def test_a_changed_sale_that_no_list_shows_may_still_sell_so_a_flatten_waits() -> None:
+    stage, gone = _cut_off(side=Side.SELL)
+
+    _pass(stage, gone, 300)
+
+    assert _sales(stage) == [100]
+    assert stage.engine.status().cancels
+
+
+@pytest.mark.parametrize("side", [Side.BUY, Side.SELL])
+def test_a_cancel_of_an_order_that_may_have_another_id_says_so_and_not_that_it_is_stuck(
+    side: Side,
+) -> None:
+    stage, gone = _cut_off(side=side)
+
+    _pass(stage, gone, 10)
+    early = [one.numbers["alert"] for one in _told(stage)]
+    _pass(stage, gone, 300)
+
+    [told] = _told(stage)
+    assert early == ["CANCEL_LATE"]
+    assert told.numbers["hindrance"] == "ELSEWHERE"
+    assert "may still be open" in told.text
+    assert "its change may have given it another id" in told.text
+    assert "cancel it in the broker's own app" in told.text
+
+
+def test_a_late_cancel_says_anew_that_its_order_may_have_another_id_once_its_row_shows_it() -> None:
+    stage, gone = _cut_off()
+
+    stage.pass_time(9)
+    first = [one.numbers["hindrance"] for one in _told(stage)]
+    _pass(stage, gone, 5)
+
+    assert [one.numbers["hindrance"] for one in _told(stage)] == [*first, "ELSEWHERE"]
+    assert len(first) == 1
+
+
+def test_a_halts_cancel_reaches_the_new_id_that_a_list_shows_late() -> None:
+    stage, gone = _cut_off()
+    _pass(stage, gone, 300)
+
+    new = replace(gone, order_id="ORD2", root_order_id="ORD1", price=26_800, status="SENT")
+    new = replace(new, state=_S.ACCEPTED, remaining_quantity=500, cancelled_quantity=0)
+    for _ in range(35):
+        stage.after(1).book(gone, new)
+        stage.pass_time(0)
+
+    assert stage.all(CancelOrder)[-1].order_id == "ORD2"
+    assert "ORDER_LIVES" not in [one.numbers.get("alert") for one in stage.all(Note)]
+
+
+def test_nothing_is_bought_beside_a_changed_order_that_may_have_another_id() -> None:
+    stage, gone = _cut_off(flatten=False)
+    _pass(stage, gone, 120)
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go on", "operator"))
+
+    stage.request(lambda s: s.buy(100, limit=26_900))
+
+    refused = stage.last(Decision)
+    assert (refused.verdict, len(stage.all(PlaceOrder))) == (Verdict.BLOCKED, 1)
+    assert "ORD1 may have given it an id that no list shows" in str(refused.checks[-1])
+
+
+@pytest.mark.parametrize("is_of_before", [True, False])
+def test_only_an_unreadable_row_of_after_the_change_may_be_its_new_id(is_of_before: bool) -> None:
+    held = {"test": RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")}
+    stage = Stage(settings=ON, recovery=Recovery(DAY, strategies=held), sellable=300)
+    stage.quote()
+    stage.request(lambda s: s.sell(100, limit=27_500))
+    intent = stage.last(PlaceOrder).intent
+    stage.accept(intent)
+    row = report_of(intent)
+    stage.after(1).book(row, set_aside=(HIDDEN,) if is_of_before else ())
+    stage.handle(AmendAsked(stage.now, "ORD1", 27_450, None, "operator", "by hand"))
+    stage.row(row)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", Unknown("lost", None), None))
+    assert len(stage.all(AmendOrder)) == 1
+
+    stage.after(120).book(_gone(row), set_aside=(HIDDEN,))
+
+    assert (stage.entries_of_order().state is _S.CANCELLED) is is_of_before
 
 
 # ------------------------------------------------------------------------------------- a restart
