@@ -73,7 +73,9 @@ def _new_backup(loaded: "Loaded") -> Path:
 
 
 def _back_up(loaded: "Loaded", file: Path) -> "Copied":
+    from bot.journal.database.schema import reading_current
     from bot.journal.errors import Corrupt, NeedsMigration
+    from bot.journal.reading.recovering_state import was_accepted
     from bot.journal.upkeep.copying import back_up
     from bot.journal.writing.heads import read_heads_file
     from bot.runtime.journal_file import journal_errors
@@ -81,6 +83,9 @@ def _back_up(loaded: "Loaded", file: Path) -> "Copied":
     kept = read_heads_file(loaded.state_dir, loaded.journal_url).kept
     with journal_errors(loaded.origin_of("journal.url")):
         try:
+            with reading_current(loaded.journal_url) as connection:
+                if was_accepted(connection):
+                    kept = kept[-1:]  # earlier ones may be of the journal that was given up for it
             return back_up(loaded.journal_url, file.absolute(), kept)
         except Corrupt as error:
             text = f"no backup was kept: {error}. Look at the journal itself: bot journal verify"
@@ -123,7 +128,7 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
     from bot.journal.reading.reader import JournalReader
     from bot.journal.upkeep.retention import PRUNABLE, due_in
     from bot.runtime.journal_file import journal_errors
-    from bot.runtime.upkeep import cuts, prune_alone, shrink
+    from bot.runtime.upkeep import cuts, prune_alone, require_undoubted, shrink
 
     loaded = readable(invocation) if dry_run else load(invocation)
     if not dry_run and file is None and loaded.backups_dir is None:
@@ -146,6 +151,7 @@ def prune(invocation: Invocation, before: str | None, dry_run: bool, file: Path 
             _print_pruned(invocation, found, "would be deleted", freed=0)
             return
         say(invocation, f"{which_bot(invocation)}: {masked_url(url)}")
+        require_undoubted(loaded, "nothing was deleted")  # nor backed up as the newest
         file = file or _new_backup(loaded)
         copied = _back_up(loaded, file)
         say(invocation, f"backed up in {file}: {copied.size:,} bytes, chain whole")

@@ -31,6 +31,7 @@ from bot.journal.upkeep.verify import VerifyReport, heads_now, verify
 from bot.journal.writing.heads import FILE, HeadsKeeper, append_line, label_of
 from bot.journal.writing.lease import Lease, acquire
 from bot.journal.writing.thread import in_time
+from bot.runtime.damage import doubts_about
 from bot.runtime.journal_file import this_process
 
 PASSES_A_CLOSE: Final = 10
@@ -134,9 +135,10 @@ def cuts(keep: KeepSettings, now: datetime) -> dict[str, datetime]:
 async def prune_alone(
     loaded: Loaded, before: Mapping[str, datetime], version: str, report: Callable[[str], None]
 ) -> list[Pruned]:
-    """Delete what may go, table by table, while no bot runs. Raises LeaseHeld and what a journal
-    raises.
+    """Delete what may go, table by table, while no bot runs. Raises LeaseHeld, OperatorMistake for
+    a journal that a start would hold, and what a journal raises.
     """
+    require_undoubted(loaded, "nothing was deleted")
     url, now = loaded.journal_url, SystemClock().now()
     with JournalReader(url) as reader:
         modes = [run.mode for run in reader.runs()]
@@ -177,13 +179,15 @@ def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> Verif
     """Copy a journal into a new one, completely or not at all, and verify it.
 
     Raises LeaseHeld while a bot writes either, Contradicted if the target is not empty,
-    OperatorMistake if its heads can't be kept or it is not whole, and what a journal raises.
+    OperatorMistake if a start would hold the journal, the copy is not whole or its heads can't be
+    kept, and what a journal raises.
     """
     source = loaded.journal_url
     is_new = is_sqlite(target) and not file_of(target).exists()
     with lease_of(source), ExitStack() as undo:
         if not (found := verify(source)).is_whole:
             raise Corrupt(found.problems[0])
+        require_undoubted(loaded, "nothing was copied")
         if is_new:
             undo.callback(remove, target)
         if is_new or check(target).found is None:
@@ -200,6 +204,19 @@ def copy_to(loaded: Loaded, target: str, step: Callable[[int], object]) -> Verif
             raise OperatorMistake.of("E-JNL-001", text, ExitCode.DIFFERS)
         undo.pop_all()
     return copied
+
+
+def require_undoubted(loaded: Loaded, undone: str) -> None:
+    """Raise OperatorMistake for a journal that the next start would hold, as an older copy: upkeep
+    stores its heads, and by them that start would take it for the newest one.
+    """
+    if doubts := doubts_about(loaded.journal_url, loaded.state_dir):
+        text = (
+            f"{undone}, as the next start would hold this journal: {doubts[0]}. Put the right one "
+            "back; or start the bot on this one, which sends nothing until you have compared it "
+            "(bot reconcile) and accepted it: bot reconcile --accept JOURNAL --reason TEXT"
+        )
+        raise OperatorMistake.of("E-JNL-002", text, ExitCode.DIFFERS)
 
 
 def _keep_heads(loaded: Loaded, target: str) -> None:

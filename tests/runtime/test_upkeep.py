@@ -1,12 +1,16 @@
-"""At the close of a day what is too old is deleted, and one line says so."""
+"""At the close of a day what is too old is deleted, and one line says so; what a start would hold
+is neither pruned nor copied.
+"""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import load_settings
+from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import Note
 from bot.domain.message import Noted
@@ -16,9 +20,10 @@ from bot.journal.journal import Journal
 from bot.journal.upkeep.copying import back_up, require_empty
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing.heads import FILE
-from bot.runtime.upkeep import Retention, copy_to, cuts
+from bot.runtime.upkeep import Retention, copy_to, cuts, prune_alone
 from tests.journal.facts import T0, after, but
 from tests.journal.reading.test_folding import NO
+from tests.runtime.test_damage import ACCEPTED, Place
 from tests.story import once, write_project
 
 DAY_S = 86_400.0
@@ -114,11 +119,103 @@ async def test_a_copy_whose_heads_can_not_be_kept_is_not_made(
     target = f"sqlite:///{tmp_path / 'copy.db'}"
     if not is_new:
         migrate(target)
-    (loaded.state_dir / FILE).mkdir()
+    (loaded.state_dir / FILE).symlink_to(tmp_path / "no such folder" / FILE)
 
-    with pytest.raises(OperatorMistake, match=r"E-JNL-005 .*heads\.jsonl \(Is a directory\)"):
+    with pytest.raises(OperatorMistake, match=r"E-JNL-005 .*heads\.jsonl \(Too many levels of"):
         copy_to(loaded, target, lambda _: None)
 
     assert file_of(target).exists() is not is_new
     if not is_new:
         require_empty(target)
+
+
+async def pruned(loaded: Loaded) -> None:
+    await prune_alone(loaded, {"decisions": T0}, "1", pytest.fail)
+
+
+async def copied(loaded: Loaded) -> None:
+    copy_to(loaded, f"sqlite:///{loaded.base_dir / 'target.db'}", lambda _: None)
+
+
+UPKEEP = pytest.mark.parametrize("work", [pruned, copied])
+Work = Callable[[Loaded], Awaitable[None]]
+
+
+async def place_of_an_older_copy(folder: Path, name: str) -> Place:
+    """Return a place whose journal is an older copy of the one that ran last."""
+    place = Place(folder)
+    await place.run()
+    place.copy("older")
+    await place.run(Note(T0, "ALERT", "later"))
+    place.move("journal", "right")
+    place.move("older", name)
+    url = f"sqlite:///{place.state / name}.db"
+    place.loaded = replace(place.loaded, journal_url=url)
+    return place
+
+
+@UPKEEP
+@pytest.mark.parametrize("name", ["journal", "backup"])
+async def test_an_older_copy_is_held_whatever_upkeep_is_tried_on_it(
+    tmp_path: Path, name: str, work: Work
+) -> None:
+    place = await place_of_an_older_copy(tmp_path, name)
+    heads = (place.state / FILE).read_bytes()
+
+    with pytest.raises(OperatorMistake, match=r"E-JNL-002 nothing was .* accepted it: bot reconc"):
+        await work(place.loaded)
+
+    assert (place.state / FILE).read_bytes() == heads
+    assert not (tmp_path / "target.db").exists()
+    assert await place.run()
+
+
+@UPKEEP
+async def test_what_a_start_found_stands_for_upkeep_too_where_the_heads_are_gone(
+    tmp_path: Path, work: Work
+) -> None:
+    place = await place_of_an_older_copy(tmp_path, "journal")
+    await place.run()
+    (place.state / FILE).unlink()
+
+    with pytest.raises(OperatorMistake, match="an earlier start found it damaged, or older, and"):
+        await work(place.loaded)
+
+    assert not (place.state / FILE).exists()
+
+
+@UPKEEP
+async def test_no_upkeep_beside_heads_that_can_not_be_read(tmp_path: Path, work: Work) -> None:
+    place = Place(tmp_path)
+    await place.run()
+    (place.state / FILE).write_bytes(bytes(400))
+
+    with pytest.raises(OperatorMistake, match=r"E-JNL-002 .*whether it is an older copy is not k"):
+        await work(place.loaded)
+
+
+@UPKEEP
+@pytest.mark.parametrize("name", ["journal", "backup"])
+async def test_a_journal_that_a_person_accepted_is_kept_up_like_any_other(
+    tmp_path: Path, name: str, work: Work
+) -> None:
+    place = await place_of_an_older_copy(tmp_path, name)
+    await place.run()
+    await place.run(ACCEPTED)
+
+    await work(place.loaded)
+
+    assert await place.run() == ()
+
+
+async def test_a_finding_whose_run_ended_before_it_was_stored_is_found_again(
+    tmp_path: Path,
+) -> None:
+    place = await place_of_an_older_copy(tmp_path, "journal")
+    heads = (place.state / FILE).read_bytes()
+
+    early = Note(T0, "ALERT", "early")
+    found = [await place.run(early, forgets=True), await place.run(early, forgets=True)]
+
+    assert all(found)
+    assert (place.state / FILE).read_bytes() == heads

@@ -149,6 +149,12 @@ def is_in_question(connection: sa.Connection) -> bool:
     return DAMAGE in halted(connection, "break:")
 
 
+def was_accepted(connection: sa.Connection) -> bool:
+    """Return whether a person has accepted the last that was found of the journal itself."""
+    found = newest_by_scope(connection, "break:").get(DAMAGE)
+    return found is not None and found["to_state"] != HALTED
+
+
 def halted_scopes(connection: sa.Connection) -> dict[str, str]:
     """Return which accounts, nonces and risk are halted, by their scopes, and why."""
     prefixes = ACCOUNT_SCOPE, FENCE_SCOPE, REDUCED_SCOPE

@@ -14,6 +14,7 @@ stored beside it.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -289,6 +290,8 @@ def _count(connection: sa.Connection, table: sa.Table) -> int:
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError)
 """What reading a row raises if its bytes were altered."""
+ANY_EPOCH: Final = sys.maxsize
+"""The epoch of who takes no lease: only the heads reveal an older copy."""
 DAMAGE_MAX: Final = 5
 """How many problems are listed; the rest is for `bot journal verify`."""
 GONE_ON_FROM: Final = (tables.intents, tables.fills, tables.halts, tables.attempts)
@@ -310,8 +313,8 @@ def damage_of(url: str, kept: KeptHeads | None, epoch: int) -> tuple[str, ...]:
     """Return what is wrong with a journal, in words, at most `DAMAGE_MAX` problems; empty if it is
     intact.
 
-    `kept` are the last stored heads, `epoch` that of the lease just taken. Raises Unreachable or
-    NeedsMigration.
+    `kept` are the last stored heads, `epoch` that of the lease just taken, or `ANY_EPOCH`. Raises
+    Unreachable or NeedsMigration.
     """
 
     def damage_in(connection: sa.Connection) -> tuple[str, ...]:

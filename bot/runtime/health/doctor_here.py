@@ -30,7 +30,7 @@ from bot.journal.database.engines import folders_of
 from bot.journal.database.schema import check, why_unwritable
 from bot.journal.errors import JournalError
 from bot.journal.upkeep.copying import backups_in
-from bot.journal.upkeep.verify import damage_of
+from bot.journal.upkeep.verify import ANY_EPOCH, damage_of
 from bot.journal.writing.heads import read_heads_file
 from bot.runtime.brake import flags_in
 from bot.runtime.control.socket import NoBotRunning, ask
@@ -55,8 +55,6 @@ OF_ITS_OWN: Final = "set another state_dir, or what was there before: bot docs u
 _DAY_S: Final = 86_400
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MEGABYTE: Final = 1_000_000
-_ANY_EPOCH: Final = sys.maxsize
-"""No lease is taken here: only the heads reveal an older copy."""
 
 
 class Verdict(StrEnum):
@@ -261,7 +259,7 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
         yield of_mode(loaded) or ok("journal", f"{shown}, schema {state.found}")
     kept = read_heads_file(loaded.state_dir, url).kept
     try:
-        damage = damage_of(url, kept[-1] if kept else None, _ANY_EPOCH)
+        damage = damage_of(url, kept[-1] if kept else None, ANY_EPOCH)
     except JournalError as error:
         damage = (str(error),)
     if damage:

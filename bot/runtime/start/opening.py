@@ -44,6 +44,7 @@ from bot.journal.writing.lease import (
 )
 from bot.journal.writing.thread import in_time
 from bot.runtime.control.server import ControlServer, handlers_of
+from bot.runtime.damage import damage_at_start, forgotten
 from bot.runtime.journal_file import (
     answer,
     begin_journal,
@@ -52,7 +53,6 @@ from bot.runtime.journal_file import (
     this_process,
 )
 from bot.runtime.run_controls import SIGNALS, Screen
-from bot.runtime.start.damage import damage_at_start, forgotten
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor, on_signals
 from bot.runtime.timetable.gap import Gap, gap_before

@@ -19,7 +19,7 @@ from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import PRUNING
 from bot.journal.upkeep.copying import saved_in
 from bot.journal.upkeep.verify import verify
-from bot.journal.writing.heads import read_heads_file
+from bot.journal.writing.heads import FILE, append_line, read_heads_file
 from bot.journal.writing.lease import acquire
 from bot.runtime.journal_file import this_process
 from bot.runtime.upkeep import shrink
@@ -27,7 +27,9 @@ from tests.cli.commands.test_journal_commands import cut_off_decisions, keep_hea
 from tests.cli.stage import call
 from tests.journal.facts import T0, after, but
 from tests.journal.reading.test_folding import NO
+from tests.runtime.test_damage import ACCEPTED
 from tests.runtime.test_state_dir import no_room
+from tests.runtime.test_upkeep import place_of_an_older_copy
 
 EARLIER = "2026-11-21"
 """A day after the one of the shared journal, and before the last of `grown`."""
@@ -364,6 +366,49 @@ def test_a_copy_that_is_not_whole_is_not_called_whole(own: Path, tmp_path: Path)
     assert (ran.code, "chain whole" in ran.out) == (ExitCode.DIFFERS, False)
     assert "E-JNL-001 the copy is not whole: triggers that keep rows" in ran.err
     assert "Do not set journal.url to it" in ran.err
+
+
+# ------------------------------------------------------------------------------- an older copy
+
+
+def test_an_older_copy_is_neither_copied_nor_backed_up_as_the_newest_and_pruned(
+    tmp_path: Path,
+) -> None:
+    place = asyncio.run(place_of_an_older_copy(tmp_path, "journal"))
+    prune = ("journal", "prune", "--before", "2020-01-01", "--backup", str(tmp_path / "saved.db"))
+    copy = ("db", "copy", "--to", f"sqlite:///{tmp_path / 'copy.db'}")
+
+    ran = [call(*each, "-c", str(place.loaded.path)) for each in (prune, copy)]
+
+    assert [each.code for each in ran] == [ExitCode.DIFFERS] * 2
+    assert "E-JNL-002 nothing was deleted, as the next start would hold this" in ran[0].err
+    assert "E-JNL-002 nothing was copied, as the next start would hold this" in ran[1].err
+    assert list(tmp_path.glob("*.db")) == []
+
+
+def test_an_older_copy_that_a_person_accepted_is_backed_up_and_pruned(tmp_path: Path) -> None:
+    place = asyncio.run(place_of_an_older_copy(tmp_path, "journal"))
+    asyncio.run(place.run())
+    asyncio.run(place.run(ACCEPTED))
+    prune = ("journal", "prune", "--before", "2020-01-01", "--backup", str(tmp_path / "saved.db"))
+
+    ran = call(*prune, "-c", str(place.loaded.path))
+
+    assert (ran.code, "chain whole" in ran.err) == (ExitCode.DONE, True)
+    assert asyncio.run(place.run()) == ()
+
+
+def test_an_older_copy_that_went_on_is_not_backed_up_until_a_person_accepts_it(
+    tmp_path: Path,
+) -> None:
+    place = asyncio.run(place_of_an_older_copy(tmp_path, "journal"))
+    asyncio.run(place.run())
+    config = str(place.loaded.path)
+    append_line(place.state / FILE, call("journal", "head", "-c", config).out.strip())
+
+    ran = call("journal", "backup", str(tmp_path / "saved.db"), "-c", config)
+
+    assert (ran.code, "E-JNL-001 no backup was kept" in ran.err) == (ExitCode.DIFFERS, True)
 
 
 def test_a_password_is_refused_on_the_command_line(own: Path) -> None:

@@ -12,8 +12,8 @@ from bot.domain.entry import Note, RunState, StateChanged
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line
 from bot.runtime.control.server import ControlServer
+from bot.runtime.damage import damage_at_start, forgotten
 from bot.runtime.journal_file import answer, take_over
-from bot.runtime.start.damage import damage_at_start, forgotten
 from bot.runtime.start.opening import Opened, open_journal
 from bot.runtime.supervisor import Supervisor
 from tests.engine.stage import START
@@ -106,10 +106,13 @@ class Place:
         )
         self.state = self.loaded.state_dir
 
-    async def run(self, *entries: Note | StateChanged, beside: bool = False) -> tuple[str, ...]:
+    async def run(
+        self, *entries: Note | StateChanged, beside: bool = False, forgets: bool = False
+    ) -> tuple[str, ...]:
         """Make a run as a start begins it, which writes these entries (by way of an emergency
         journal if they are `beside`); return the damage that it has found. What an earlier run has
-        left in an emergency journal is taken over.
+        left in an emergency journal is taken over. One that `forgets` ends before it has stored the
+        damage.
         """
         shown = Shown()
         async with AsyncExitStack() as stack:
@@ -130,7 +133,7 @@ class Place:
             await take_over(journal, EmergencyJournal(self.state), ask, opened.damage)
             facts = {"mode": "sandbox", "version": "1", "config_sha256": ""}
             run_id = await journal.start_run(at=START, **facts)
-            if opened.damage:
+            if opened.damage and not forgets:
                 await journal.write([FOUND])
             await (journal.take_over(entries) if beside else journal.write(entries))
             await journal.end_run(run_id, "stopped", at=START)

@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bot.journal.upkeep.verify import damage_of
+from bot.journal.database.schema import reading_current
+from bot.journal.reading.recovering_state import is_in_question
+from bot.journal.upkeep.verify import ANY_EPOCH, damage_of
 from bot.journal.writing.heads import HeadsFile, label_of, read_heads_file
 from bot.journal.writing.thread import in_time
 
@@ -44,13 +46,28 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
     If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
     intact.
     """
-    heads = read_heads_file(state_dir, url)
-    newest = heads.newest
-    checking = partial(damage_of, url, newest, epoch)
+    checking = partial(_damage, url, state_dir, epoch)
     try:
-        found = await in_time(checking, CHECK_S)
+        return await in_time(checking, CHECK_S)
     except TimeoutError:
         return (f"it could not be checked within {CHECK_S:g} s",)
+
+
+def doubts_about(url: str, state_dir: Path) -> tuple[str, ...]:
+    """Return why the next start would hold a journal that no run is writing: what it would find,
+    or what an earlier one found and nobody has accepted.
+    """
+    if found := _damage(url, state_dir, ANY_EPOCH):
+        return found
+    with reading_current(url) as connection:
+        is_held = is_in_question(connection)
+    return ("an earlier start found it damaged, or older, and nobody has accepted it",) * is_held
+
+
+def _damage(url: str, state_dir: Path, epoch: int) -> tuple[str, ...]:
+    heads = read_heads_file(state_dir, url)
+    newest = heads.newest
+    found = damage_of(url, newest, epoch)
     if heads.trouble:
         unread = _unread(state_dir, heads)
         return (f"whether it is an older copy is not known {unread}", *found)
