@@ -30,10 +30,11 @@ from bot.journal.database.encoding import Plain, json_text, link, summed
 from bot.journal.database.engines import read_whole
 from bot.journal.database.schema import reading_current, require_schema
 from bot.journal.errors import Corrupt
+from bot.journal.upkeep.comparison import Comparison
 from bot.journal.upkeep.retention import kept_problems, signature
 from bot.journal.writing import rows
 from bot.journal.writing.batch import COUNTER, Head, anchor_name, kept_name, read_heads, seals_of
-from bot.journal.writing.heads import Comparison, KeptHeads, label_of
+from bot.journal.writing.heads import KeptHeads, label_of
 
 PROBLEMS_MAX: Final = 100
 """How many problems are reported; a broken chain would fill the screen."""
