@@ -10,7 +10,7 @@ import pytest
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Note, RunState, StateChanged
 from bot.journal.writing.emergency import EmergencyJournal
-from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line
+from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line, read_heads_file
 from bot.runtime.control.server import ControlServer
 from bot.runtime.damage import damage_at_start, forgotten
 from bot.runtime.journal_file import answer, take_over
@@ -105,6 +105,7 @@ class Place:
             write_project(folder, scenario="quiet", strategies=[]), environment={}
         )
         self.state = self.loaded.state_dir
+        self.troubles = list[str]()
 
     async def run(
         self, *entries: Note | StateChanged, beside: bool = False, forgets: bool = False
@@ -115,6 +116,7 @@ class Place:
         damage.
         """
         shown = Shown()
+        self.troubles = shown.troubles
         async with AsyncExitStack() as stack:
             opened = await open_journal(
                 self.loaded,
@@ -220,3 +222,42 @@ async def test_an_acceptance_that_only_the_emergency_journal_has_lets_heads_be_k
 
     assert on_it == ()
     assert await place.run()
+
+
+@pytest.mark.parametrize("file", [FILE, OLDER])
+@pytest.mark.parametrize("content", [b"\0" * 400, b"my notes\n", None])
+async def test_heads_that_cannot_be_read_are_moved_aside_once_that_is_accepted(
+    place: Place, file: str, content: bytes | None
+) -> None:
+    await place.run()
+    (place.state / FILE).unlink()
+    if content is None:
+        (place.state / file).mkdir()
+    else:
+        (place.state / file).write_bytes(content)
+    found = [await place.run(), await place.run()]
+    untouched = (place.state / file).exists()
+
+    await place.run(ACCEPTED)
+
+    aside = place.state / f"{file}.unreadable"
+    assert all(found)
+    assert untouched
+    assert f"{file} could not be read: it is {aside} now, and a new one is begun" in place.troubles
+    assert aside.is_dir() if content is None else aside.read_bytes() == content
+    assert await place.run() == ()
+    assert read_heads_file(place.state, place.loaded.journal_url).newest
+    assert place.troubles == []
+
+
+async def test_heads_that_can_be_read_stay_where_they_are_when_an_older_copy_is_accepted(
+    place: Place,
+) -> None:
+    await place.run(FOUND)
+    (place.state / FILE).rename(place.state / OLDER)
+    older = (place.state / OLDER).read_bytes()
+
+    await place.run(ACCEPTED)
+
+    assert (place.state / OLDER).read_bytes() == older
+    assert list(place.state.glob("*.unreadable")) == []

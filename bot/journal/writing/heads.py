@@ -31,6 +31,8 @@ FILE: Final = "heads.jsonl"
 """The name of the file of heads, in a bot's state directory."""
 OLDER: Final = "heads.older.jsonl"
 """The previous file, moved aside when it grew too large."""
+UNREADABLE: Final = ".unreadable"
+"""What is added to the name of a file that could not be read, and is moved aside."""
 LINE_START: Final = b'{"at":'
 """The beginning of every line."""
 PERIOD_S: Final = 60.0
@@ -191,7 +193,7 @@ class HeadsKeeper:
         self._news = threading.Condition()
         self._newest: tuple[int, int | None, Heads] | None = None
         self._is_new = False
-        self.is_paused = self._is_closing = self._is_last = False
+        self.is_paused = self._was_accepted = self._is_closing = self._is_last = False
         self._over: threading.Event | None = None
         """Set when the thread has ended; None without one."""
         self._has_reported = False
@@ -215,8 +217,11 @@ class HeadsKeeper:
             self.is_paused = True
 
     def resume(self) -> None:
-        """Write what was seen meanwhile, and go on."""
+        """Write what was seen in a pause, and go on: a person has accepted the journal as it is. A
+        file of heads that can't be read is moved aside, as it would hold every later start too.
+        """
         with self._news:
+            self._was_accepted |= self.is_paused
             self.is_paused = False
             self._news.notify()
 
@@ -245,11 +250,20 @@ class HeadsKeeper:
                 at = self._clock.now()
                 kept = KeptHeads(at, self._journal, run, epoch, heads, is_last=is_last)
                 try:
+                    if self._was_accepted:
+                        self._move_aside()
                     append_line(self._path, kept.line)
                 except OSError as error:
                     self._report_once(error)
             with self._news:
                 self._news.wait_for(lambda: self._is_closing, PERIOD_S)
+
+    def _move_aside(self) -> None:
+        for path in (self._path.with_name(OLDER), self._path):
+            if not _begins_as_ours(path):
+                aside = path.replace(path.with_name(path.name + UNREADABLE))
+                text = f"{path.name} could not be read: it is {aside} now, and a new one is begun"
+                self._report(text)
 
     def _report_once(self, error: OSError) -> None:
         if not self._has_reported:
@@ -282,6 +296,17 @@ def append_line(path: Path, line: str) -> None:
                 _write_all(new, data)
     with _opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
         os.fsync(folder)
+
+
+def _begins_as_ours(path: Path) -> bool:
+    """Return whether a file is one of heads, empty or absent."""
+    try:
+        with _opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC) as file:
+            return os.pread(file, len(LINE_START), 0) in (b"", LINE_START)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 @contextmanager

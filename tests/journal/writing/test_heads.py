@@ -443,3 +443,16 @@ def test_heads_seen_in_a_pause_are_written_when_it_ends_and_not_before(tmp_path:
     assert not before
     assert (tmp_path / FILE).exists()
     keeper.close(is_last=False)
+
+
+def test_a_file_that_cannot_be_read_stays_where_nobody_had_to_accept_that(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(bytes(400))
+    told = list[str]()
+    keeper = HeadsKeeper(tmp_path, "sqlite:///journal.db", SystemClock(), told.append)
+
+    keeper.resume()
+    keeper.see(1, 1, {"orders": Head(1, 1, "hash")})
+    keeper.close(is_last=True)
+
+    assert (tmp_path / FILE).read_bytes() == bytes(400)
+    assert [text for text in told if "can't be kept" in text] == told != []
