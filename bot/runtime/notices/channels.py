@@ -115,9 +115,15 @@ class Channel:
 
 
 def _cut(body: str, room: int) -> str:
-    """Return a text that a service has room for; it would refuse a longer one."""
+    """Return a text that a service has room for; it would refuse a longer one. It is cut in the
+    middle, as its last sentence, or line, says what to do.
+    """
     most = max(1, min(BODY_MAX, room))
-    return body if len(body) <= most else body[: most - 1] + "…"
+    if len(body) <= most:
+        return body
+    last = max(body.rfind(". ") + 1, body.rfind("\n"), len(body) - most // 2)
+    end = body[last:]
+    return f"{body[: most - 1 - len(end)]}…{end}"
 
 
 def open_channels(plans: Sequence[ChannelPlan]) -> tuple[Channel, ...]:

@@ -122,7 +122,8 @@ def test_a_name_that_leads_inside_is_asked_nothing() -> None:
     assert service.messages == []
 
 
-LONG = Message(Severity.CRITICAL, Volume.ON, "LIVE bot: halted", "ă" * 3_100)
+DO = " Look at your orders: bot orders"
+LONG = Message(Severity.CRITICAL, Volume.ON, "LIVE bot: halted", f"{'ă' * 3_100}.{DO}")
 ROOM = {
     "json://127.0.0.1/": 32_768,
     "zalo://123456789:abcdefghijklmnopqrstuvwxyz012345678/12345": 2_000,
@@ -149,9 +150,25 @@ def test_a_long_text_is_cut_to_what_the_service_takes_together_with_the_title(
     [body] = bodies
     assert sent.is_taken
     assert len(body) == min(3_000, ROOM[url] - len(f"{LONG.title}\r\n"))
-    assert body.endswith("ă…")
+    assert body.startswith("ăă")
+    assert body.endswith(f"ă…{DO}")
     assert channel.send(MESSAGE).is_taken
     assert bodies[1:] == [MESSAGE.body]
+
+
+@pytest.mark.parametrize(
+    ("body", "room", "cut"),
+    [
+        ("held, as it is older. Look: bot status", 36, "held, as it is old… Look: bot status"),
+        ("09:00 halted: why or why not\n→ bot status", 30, "09:00 halted: wh…\n→ bot status"),
+        ("no end of a sentence anywhere", 11, "no en…where"),
+        ("much too long", 1, "…"),
+        ("much too long", -5, "…"),
+        ("room enough", 11, "room enough"),
+    ],
+)
+def test_what_to_do_stays_where_a_text_is_cut(body: str, room: int, cut: str) -> None:
+    assert channels._cut(body, room) == cut
 
 
 OUTSIDE = "TypeError: '<' & <b>b</b> <a href='https://evil'>enter the code</a>\n→ bot status"
