@@ -43,7 +43,7 @@ from bot.runtime.journal_file import answer, crashed, journal_errors
 from bot.runtime.notices.channels import Message, open_channels
 from bot.runtime.notices.policy import Policy, Ready
 from bot.runtime.notices.sender import Result, Sender
-from bot.runtime.notices.wording import Picker, Told, Wording, safe
+from bot.runtime.notices.wording import Picker, Told, Wording, fails, refuses, safe
 from bot.runtime.parts import Parts
 
 NEAR_PERCENT: Final = 80
@@ -97,6 +97,8 @@ class Notices:
         self._channels = open_channels(loaded.channels(process_environment()))
         self._plans = {each.plan.name: each.plan for each in self._channels}
         self._fails = dict.fromkeys(self._plans, 0)
+        self._refused = dict[str, tuple[str, str]]()
+        """The last critical one that a channel did not take: its title, and why."""
         self._senders = dict[str, Sender]()
         self._has_fault = False
         self._parts: Parts | None = None
@@ -207,7 +209,7 @@ class Notices:
         self._look_at_journal(now)
         self._hand_over(self._policy.due(now))
         for name, sender in self._senders.items():
-            if sender.busy_s() > BUSY_MAX_S and name not in self._standing:
+            if sender.busy_s() > BUSY_MAX_S and not self._has_failed(name):
                 self._alert(name, sender.waiting + 1, f"no answer for {BUSY_MAX_S:g} s")
 
     def _look_at_start(self, now: datetime) -> None:
@@ -311,7 +313,9 @@ class Notices:
         }
         if sent.is_taken:
             text = f"{name} took: {head}"
-            if not result.kept and self._standing.pop(name, None) is not None:
+            if result.kept:
+                self._standing[name] = refuses(name, result.kept, *self._refused[name])
+            elif self._standing.pop(name, None) is not None:
                 self._note("RESUME", f"channel {name} takes notices again", {"channel": name})
             self._fails[name] = 0
         else:
@@ -319,18 +323,19 @@ class Notices:
             self._fails[name] += 1
         self._note(NOTICE_NOTE, text, facts)
         is_grave = result.message.severity is Severity.CRITICAL and not sent.is_taken
-        if (is_grave or self._fails[name] >= FAILS_MAX) and name not in self._standing:
+        if is_grave:
+            self._refused[name] = head, sent.words
+        is_dead = self._fails[name] >= FAILS_MAX and not self._has_failed(name)
+        if is_dead or (is_grave and name not in self._standing):
             self._alert(name, self._fails[name], sent.words)
 
+    def _has_failed(self, name: str) -> bool:
+        """Return whether nothing arrives over a channel, as far as is known."""
+        return name in self._standing and self._standing[name].code == "NOTICE_FAILS"
+
     def _alert(self, name: str, count: int, why: str) -> None:
-        last = f"last {count} notices" if count > 1 else "last notice"
-        text = (
-            f"channel {name} has not taken the {last} ({why}): nobody is notified over it. "
-            f"Trading goes on. Look at its address and service: bot notify test {name}"
-        )
-        facts: Numbers = {"channel": name, "count": count, "detail": why}
-        self._standing[name] = Standing("NOTICE_FAILS", text, facts)
-        self._note("ALERT", text, {"alert": "NOTICE_FAILS", **facts})
+        alert = self._standing[name] = fails(name, count, why)
+        self._note("ALERT", alert.text, {"alert": alert.code, **alert.facts})
 
     def _note(self, kind: str, text: str, facts: Numbers) -> None:
         now = self._now()

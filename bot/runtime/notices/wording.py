@@ -19,6 +19,7 @@ from bot.domain.entry import (
     IntentMoved,
     IntentRecorded,
     Note,
+    Numbers,
     RunState,
     StateChanged,
     Transition,
@@ -27,7 +28,7 @@ from bot.domain.local_time import minute_of
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.visible import visible
-from bot.engine.control_state import BY_JOURNAL
+from bot.engine.control_state import BY_JOURNAL, Standing
 from bot.protocol.secret import redact
 from bot.runtime.notices.channels import Message
 from bot.runtime.notices.policy import Ready
@@ -67,9 +68,9 @@ _CODES: Final[Mapping[NoticeKind, str]] = {
         "DAY_RESULT STATUS_FAULT START_WAITS WARMING_POSITION BARS_UNREAD READ_FAILS CLOCK_OFFSET "
         "CLOCK_STEPPED STOOD_STILL DISK_LOW NO_SUCH_STRATEGY SYMBOL_RESUME RESUME_NEEDS_REASON "
         "STRATEGY_STUCK STRATEGY_BROKEN STRATEGY_GONE SYMBOL_GONE OTHER_ACCOUNT MORNING_CHECK "
-        "FLATTEN FLATTEN_LEAVES FLATTEN_ENDED NOTICE_FAILS NOTICE_FAULT LOG_UNWRITTEN "
-        "LIMITS_CHANGED RATE_LIMITED BOOK_OF_BEFORE PLACES_ILL JOURNAL_AWAY BROKER_AWAY "
-        "STRATEGY_RUNAWAY STRATEGY_DISABLED PRICE_DIFFERS PHASE_DIFFERS KEY_REFUSED "
+        "FLATTEN FLATTEN_LEAVES FLATTEN_ENDED NOTICE_FAILS NOTICE_REFUSED NOTICE_FAULT "
+        "LOG_UNWRITTEN LIMITS_CHANGED RATE_LIMITED BOOK_OF_BEFORE PLACES_ILL JOURNAL_AWAY "
+        "BROKER_AWAY STRATEGY_RUNAWAY STRATEGY_DISABLED PRICE_DIFFERS PHASE_DIFFERS KEY_REFUSED "
         "TIMER_MISSED"
     ),
 }
@@ -137,6 +138,27 @@ class Wording:
             title=title,
             body="\n".join(lines),
         )
+
+
+def fails(channel: str, count: int, why: str) -> Standing:
+    """Return the alert of a channel over which nothing arrives, as far as is known."""
+    last = f"last {count} notices" if count > 1 else "last notice"
+    text = (
+        f"channel {channel} has not taken the {last} ({why}): nobody is notified over it. "
+        f"Trading goes on. Look at its address and service: bot notify test {channel}"
+    )
+    return Standing("NOTICE_FAILS", text, {"channel": channel, "count": count, "detail": why})
+
+
+def refuses(channel: str, count: int, title: str, why: str) -> Standing:
+    """Return the alert of a channel that takes others, but not these critical ones."""
+    which = "a critical notice" if count == 1 else f"{count} critical notices, the last one"
+    text = (
+        f"channel {channel} has not taken {which}, {title} ({why}): it is tried again. Others "
+        "arrive over it. Trading goes on. What it says is here: bot status, bot logs"
+    )
+    facts: Numbers = {"channel": channel, "count": count, "notice": title, "detail": why}
+    return Standing("NOTICE_REFUSED", text, facts)
 
 
 def line_of(notice: Notice) -> str:

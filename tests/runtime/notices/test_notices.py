@@ -166,16 +166,42 @@ async def test_a_critical_message_that_is_still_untold_keeps_the_alert_whatever_
             await until(lambda: "ALERT" in told.kinds())
             notices.see(rejected(0, NINE))
             await until(lambda: len(service.messages) == 3)
-            standing = [each.code for each in notices.standing()]
+            await until(lambda: [each.code for each in notices.standing()] == ["NOTICE_REFUSED"])
+            [standing] = notices.standing()
             resumed = "RESUME" in told.kinds()
             told.at += timedelta(hours=1)
             notices.see(rejected(1, told.at))
             await until(lambda: "RESUME" in told.kinds())
 
-    assert standing == ["NOTICE_FAILS"]
+    assert standing.text.startswith("channel url1 has not taken a critical notice, SANDBOX ")
+    assert "HALTED (it answered HTTP 400): it is tried again. Others arrive over" in standing.text
     assert not resumed
     assert len(service.messages) == 5
     assert notices.standing() == ()
+
+
+async def test_a_channel_that_takes_nothing_more_is_not_said_to_take_others(
+    tmp_path: Path,
+) -> None:
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices._senders["url1"]._is_failing = True  # one try a message
+            service.status, service.statuses = 400, [400, 200]
+            notices.see(StateChanged(NINE, RunState.RUNNING, RunState.HALTED, "by hand", "me"))
+            await until(lambda: "ALERT" in told.kinds())
+            notices.see(rejected(0, NINE))
+            await until(lambda: [each.code for each in notices.standing()] == ["NOTICE_REFUSED"])
+            notices._senders["url1"]._is_failing = True
+            for number in range(1, FAILS_MAX + 1):
+                told.at = NINE + timedelta(hours=number)
+                notices.see(rejected(number, told.at))
+            await until(lambda: told.kinds().count("ALERT") == 2)
+
+    [alert] = notices.standing()
+    assert alert.code == "NOTICE_FAILS"
+    assert f"has not taken the last {FAILS_MAX} notices" in alert.text
 
 
 async def test_a_service_that_does_not_answer_is_an_alert_before_any_message_has_failed(
