@@ -258,7 +258,9 @@ async def take_over(
         return (
             f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
             f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "
-            f"to get them at its start{_unread_words(kept.unreadable, emergency.path)}"
+            f"to get them at its start{_unread_words(kept.unreadable, emergency.path)}; until then "
+            "no space is reserved there for what this run may have to keep: see that its disk has "
+            "room (df)"
         )
     unread = emergency.path
     try:  # all that could be read is in the journal now, so reading it again is harmless

@@ -269,7 +269,8 @@ async def test_what_another_journal_than_its_own_was_given_is_there_for_its_own(
     assert words == (
         "took over 1 of 2 entries of an earlier run. They stay in "
         f"{room.folder / FILE} too: this journal is damaged, or not theirs, and the right one is "
-        "to get them at its start"
+        "to get them at its start; until then no space is reserved there for what this run may "
+        "have to keep: see that its disk has room (df)"
     )
     assert await take_over(room.journal, emergency, ask) == (
         "took over 2 of 2 entries of an earlier run"
