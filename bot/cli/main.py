@@ -167,12 +167,21 @@ def hear_halts(early: Sequence[int]) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     forbid_dumps()
+    open_closed_streams()
     tell_without_secrets(partial(write_line, err=True))
     gc.set_threshold(*COLLECT_AFTER)
     lines = LogLines(logging.WARNING)
     lines.addFilter(HidesValues(tuple))
     logging.getLogger().addHandler(lines)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def open_closed_streams() -> None:
+    """Send to nowhere what goes to a stream that was closed before the start, as by `>&-`."""
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the end
+            setattr(sys, name, nowhere)
 
 
 def leave(ended: SystemExit) -> NoReturn:

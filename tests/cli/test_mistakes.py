@@ -377,6 +377,17 @@ def test_output_that_finds_no_room_is_told_as_that(tmp_path: Path, unbuffered: s
     )
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_was_closed_before_the_start_is_no_bug(config: Path, closed: str) -> None:
+    command = f'exec "$0" -m bot config show --json -c "$1" {closed}'
+
+    ran = subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, str(config)], capture_output=True, check=False
+    )
+
+    assert (ran.returncode, ran.stderr) == (ExitCode.DONE, b"")
+
+
 def test_a_file_of_ours_that_is_missing_is_a_bug() -> None:
     assert system_mistake(FileNotFoundError(ENOENT, strerror(ENOENT), "rules.yaml")) is None
 
