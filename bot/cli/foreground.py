@@ -9,6 +9,7 @@ is an ordinary stop, whose lines go to stderr; those of a demo to nobody.
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -134,9 +135,12 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
 def otp_command(invocation: Invocation, loaded: "Loaded") -> str:
     """Return the command that gives this bot a code: elsewhere configured, it is to be named."""
     is_found = find_config(os.environ).absolute() == loaded.path.absolute()
-    config = "" if is_found else f" -c {shown_path(loaded.path)}"
-    state = invocation.state_dir
-    return f"bot otp{config}{f' --state-dir {shown_path(state)}' if state else ''}"
+    words = ["bot", "otp"]
+    if not is_found:
+        words += ["-c", shown_path(loaded.path)]
+    if state := invocation.state_dir:
+        words += ["--state-dir", shown_path(state)]
+    return shlex.join(words)
 
 
 def run_to_its_end(run: Coroutine[Any, Any, T]) -> T:

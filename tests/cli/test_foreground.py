@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -129,6 +130,9 @@ def test_the_command_for_a_code_names_a_bot_that_it_would_not_find(
     assert otp_command(Invocation(), mine) == "bot otp"
     assert otp_command(Invocation(), demo) == f"bot otp -c {shipped(DEMO)}"
     assert otp_command(elsewhere, mine) == f"bot otp --state-dir {tmp_path}"
+    spaced = replace(mine, path=tmp_path / "my bot" / "bot.yaml")
+    of_it = f"bot otp -c '{spaced.path}' --state-dir '{tmp_path / 'a b'}'"
+    assert otp_command(Invocation(state_dir=tmp_path / "a b"), spaced) == of_it
 
 
 def test_no_escape_is_written_without_a_terminal() -> None:
