@@ -30,6 +30,10 @@ READ_S: Final = 5.0
 """How long a service may take to connect, and between two pieces of its answer."""
 TITLE_MAX: Final = 120
 BODY_MAX: Final = 3_000
+ONE_SMS_MAX: Final = 1_000
+"""A service whose limit is smaller counts in single SMS (160, 70), and sends a longer text in
+several.
+"""
 JOINT: Final = len("\r\n")
 """Between title and text, where a service has no title of its own and both count as one."""
 _TYPES: Final = {
@@ -94,7 +98,8 @@ class Channel:
         plugin = senders[Volume.ON][0]
         self.service = str(plugin.service_name)
         self._host = _host_of(plugin)
-        self._body_max = int(plugin.body_maxlen)
+        limit = int(plugin.body_maxlen)
+        self._body_max = limit if limit >= ONE_SMS_MAX else BODY_MAX
 
     def send(self, message: Message) -> Sent:
         """Send a message; it may take as long as the network does, and never raises."""

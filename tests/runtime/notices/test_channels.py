@@ -128,6 +128,8 @@ ROOM = {
     "json://127.0.0.1/": 32_768,
     "zalo://123456789:abcdefghijklmnopqrstuvwxyz012345678/12345": 2_000,
     "pover://uuuuuuuuuuuuuuuuuuuuuuuuuuuuuu@tttttttttttttttttttttttttttttt": 1_024,
+    # Its limit of 160 is that of one SMS: what is longer it sends in several.
+    "vonage://abcdef12:abcdefghijklmnop@12345678901/12345678901": 3_000,
 }
 
 
