@@ -102,7 +102,8 @@ class Gate:
     `kept` is the state with which a restart would begin, `missed` counts signals refused for lack
     of a token. `codes_counted` is how many codes could still be mailed. `troubles` are the reasons
     for DEGRADED, by author. `skew` is our clock's error, if worth mentioning. `cancel_when_seen`
-    is, by intent, why its order is cancelled when it turns up, or does not leave at all.
+    is, by intent, why its order is cancelled when it turns up, or works again after its end, or
+    does not leave at all; `knowing_cancels` are those as in `Recovery`.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class Gate:
     has_stopped: bool = False
     journal_lost: list[datetime] = field(default_factory=list)
     cancel_when_seen: dict[str, str] = field(default_factory=dict)
+    knowing_cancels: set[str] = field(default_factory=set)
     flattening: Flattening | None = None
     skew: timedelta | None = None
 

@@ -171,9 +171,35 @@ def _request_when_seen(state: State, reason: str, is_meant: Callable[[Intent], b
 
 def sweep(state: State, order: TrackedOrder) -> None:
     """Cancel an order that has just turned up, if that was requested before."""
-    reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")
-    if reason is not None and (_is_halted(state) or not is_in_doubt(state, order)):
+    intent_id, gate = order.row.intent_id or "", state.gate
+    reason, is_knowing = gate.cancel_when_seen.get(intent_id), intent_id in gate.knowing_cancels
+    if reason is not None and (_is_halted(state) or is_knowing or not is_in_doubt(state, order)):
         request(state, order, reason)
+
+
+def end(state: State, row: OrderUpdated) -> bool:
+    """End the cancel of an order that has ended, and return whether there was one. Should the
+    broker show the order at work after all, it is to be cancelled still.
+    """
+    cancel = state.cancels.pop(row.order_id, None)
+    if cancel is not None and row.intent_id is not None:
+        state.gate.cancel_when_seen.setdefault(row.intent_id, cancel.reason)
+        if cancel.is_knowing:
+            state.gate.knowing_cancels.add(row.intent_id)
+    return cancel is not None
+
+
+def request_again(state: State, order: TrackedOrder) -> None:
+    """Request the cancel of an order that is open again after its end, if that was requested
+    before, or has been of all such orders meanwhile. Its time, if over, is one of the expired.
+    """
+    sweep(state, order)
+    row = order.row
+    reduced = state.usage.of(row.account).reduced_by
+    if reduced and row.side is Side.BUY:
+        request(state, order, reduced)
+    if _is_halted(state):
+        request(state, order, "halt")
 
 
 def take_up(state: State, recovery: Recovery) -> None:
@@ -181,6 +207,7 @@ def take_up(state: State, recovery: Recovery) -> None:
     its order came into doubt is given up, as that run would have done.
     """
     state.gate.cancel_when_seen.update(recovery.cancels)
+    state.gate.knowing_cancels |= recovery.knowing_cancels
     for order in state.open_orders():
         order_id = order.row.order_id
         reason = state.gate.cancel_when_seen.get(order.row.intent_id or "")

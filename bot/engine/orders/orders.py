@@ -349,7 +349,7 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
     add_external(state, before, row)
     if not order.is_open:
         order.poll = None
-        was_asked = state.cancels.pop(row.order_id, None) is not None
+        was_asked = cancel_requests.end(state, row)
         is_taken_back = row.state is OrderState.CANCELLED and row.broker_status not in BY_BROKER
         flattening, tracked = state.gate.flattening, state.intents.get(row.intent_id or "")
         if flattening is not None and is_taken_back and not was_asked and tracked is not None:

@@ -322,8 +322,8 @@ def _restore_order(
     state.index.track_order(order)
     if order.is_own and order.is_open:
         order.poll = BackOff(state.now)
-        if intent is not None and intent.expire_after is not None:
-            order.expires_at = intent.created_at + intent.expire_after
+    if intent is not None and intent.expire_after is not None:
+        order.expires_at = intent.created_at + intent.expire_after
 
 
 def _restore_candidates(state: State, recovery: Recovery) -> None:

@@ -8,7 +8,7 @@ are counted.
 
 from dataclasses import replace
 
-from bot.domain.entry import RunState
+from bot.domain.entry import Transition
 from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState
 from bot.domain.order_status import shown_state
 from bot.engine.orders import cancel_requests
@@ -38,7 +38,9 @@ def is_news(order: TrackedOrder, report: OrderReport) -> bool:
 
 
 def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
-    """Open an order again before its row is merged; in a halt it is cancelled."""
+    """Open an order again before its row is merged; it is cancelled if that was requested before
+    its end, or would be now: by its time, the loss of the day, or a halt.
+    """
     row = order.row
     text = (
         f"{row_words(row)}: it had ended here as {row.state}, but the broker shows it open, with"
@@ -47,14 +49,27 @@ def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
         f' {row.order_id}; then: bot resume {row.symbol} --reason "…"'
     )
     facts = {**row_facts(row), "state": row.state, "open": report.remaining_quantity}
-    state.alert("ORDER_REOPENED", text, facts, about=row.order_id, symbol=row.symbol)
+    about = f"{row.order_id} {row.at.isoformat()}"
+    state.alert("ORDER_REOPENED", text, facts, about=about, symbol=row.symbol)
     state.halt_symbol(row.symbol, f"{row.order_id} had ended as {row.state} and works again")
     works = OrderState.PARTIALLY_FILLED if row.executed_quantity else OrderState.ACCEPTED
     order.row = replace(row, at=state.now, state=works, cancelled_quantity=0, note="")
     order.poll, order.look = state.first_poll(), None
+    state.record(
+        Transition(
+            at=state.now,
+            intent_id=row.intent_id,
+            order_id=row.order_id,
+            from_state=row.state,
+            to_state=works,
+            broker_status=report.status,
+            source="engine",
+            executed_quantity=row.executed_quantity,
+            note="open again: the broker shows it at work",
+        )
+    )
     state.record(order.row)
-    if RunState.HALTED in state.gate.causes:
-        cancel_requests.request(state, order, "halt")
+    cancel_requests.request_again(state, order)
 
 
 def tell_of_another_id(state: State, order: TrackedOrder, report: OrderReport) -> None:

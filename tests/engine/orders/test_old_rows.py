@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bot.domain.entry import Fill, Note, Transition
+from bot.domain.entry import Fill, Note, OrderUpdated, Transition
 from bot.domain.message import (
     CancelOrder,
     ReadOrder,
@@ -18,12 +18,13 @@ from bot.domain.message import (
 from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import Intent, OrderReport, OrderState, SendState
 from bot.domain.outcome import Refused
+from bot.domain.plan import AccountLimits, OrderPlan
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
-from bot.engine.settings import LAG_MAX
+from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.plain_scan import require_equal
-from tests.engine.stage import ACCOUNT, DAY, Stage, report_of, result_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, report_of, result_of, sell_intent
 
 S = OrderState
 LAG_S, LOOK_S = LAG_MAX.total_seconds(), SECOND_LOOK.total_seconds()
@@ -190,6 +191,101 @@ def test_an_order_that_works_again_in_a_halt_is_cancelled():
     stage.after(1).book(report_of(intent, executed=100))
 
     assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"]
+
+
+EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(seconds=60)))
+
+
+def _ended_by(wish: str) -> tuple[Stage, Intent]:
+    """An order whose end a row shows, after its cancel was asked for: by a person, its time."""
+    stage = Stage(EXPIRING if "time" in wish else PLAN)
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent))
+    if wish == "person":
+        stage.handle(CancelAsked(stage.now, "ORD1", "operator", "not wanted"))
+    elif wish == "time":
+        stage.pass_time(60)
+    row = report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED")
+    stage.after(1).book(row)
+    return stage, intent
+
+
+def _restarted(stage: Stage, intent: Intent, **stored: object) -> Stage:
+    recovery = Recovery(
+        DAY,
+        next_intent_number=2,
+        intents=(StoredIntent(intent, SendState.ACKED, "ORD1", None),),
+        orders=(stage.entries_of_order(),),
+    )
+    settings = EngineSettings(account_limits=AccountLimits(max_loss_per_day=100_000))
+    again = Stage(EXPIRING, settings=settings, recovery=replace(recovery, **stored))  # type: ignore[arg-type]
+    again.now = stage.now
+    return again
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [("person", "not wanted"), ("time", "expire 1m"), ("time over since", "expire 1m")],
+)
+def test_an_order_that_works_again_is_cancelled_if_that_was_asked_for_before_its_end(
+    wish, reason, is_restarted
+):
+    stage, intent = _ended_by(wish)
+    stage.after(60)
+    if is_restarted:
+        cancels = {"L-0001": reason} if wish != "time over since" else {}
+        stage = _restarted(stage, intent, cancels=cancels)
+
+    stage.after(1).book(report_of(intent, executed=100))
+    stage.pass_time(0.5)
+    stage.row(report_of(intent, executed=100))
+
+    [cancel] = stage.engine._state.cancels.values()
+    assert (cancel.order_id, cancel.reason) == ("ORD1", reason)
+    assert [one.order_id for one in stage.new(CancelOrder)] == ["ORD1"]
+    require_equal(stage.engine._state)
+
+
+@pytest.mark.parametrize(("side", "is_sent"), [("BUY", True), ("SELL", False)])
+def test_a_buy_that_works_again_is_cancelled_once_the_day_has_lost_too_much(side, is_sent):
+    stage, intent = _cancelled()
+    if side == "SELL":
+        intent = sell_intent(intent)
+        row = replace(stage.entries_of_order(), side=intent.side)
+        stage.entries.append(row)
+    stage = _restarted(stage, intent, reduced={ACCOUNT: "day loss 1 VND of 1"})
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"] * is_sent
+
+
+def test_that_an_ended_order_works_again_is_a_move_in_its_history():
+    stage, intent = _cancelled()
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    moves = [one for one in stage.all(Transition) if one.order_id == "ORD1"]
+    assert [(one.from_state, one.to_state) for one in moves[1:]] == [
+        (S.ACCEPTED, S.CANCELLED),
+        (S.CANCELLED, S.ACCEPTED),
+        (S.ACCEPTED, S.PARTIALLY_FILLED),
+    ]
+    last = [one for one in stage.entries if isinstance(one, Transition | OrderUpdated)][-1]
+    assert isinstance(last, OrderUpdated)
+    assert last.state is S.PARTIALLY_FILLED
+
+
+def test_an_order_that_works_again_a_second_time_is_told_again():
+    stage, intent = _cancelled()
+    stage.after(1).book(report_of(intent, executed=100))
+    ended = report_of(intent, executed=100, cancelled=400, state=S.CANCELLED, status="CANCELLED")
+    stage.after(1).book(ended)
+
+    stage.after(1).book(report_of(intent, executed=200))
+
+    assert _alerts(stage) == ["ORDER_REOPENED", "SYMBOL_HALTED", "ORDER_REOPENED"]
 
 
 def test_what_an_ended_order_of_somebody_else_trades_more_is_counted_and_it_stays_ended():

@@ -958,3 +958,33 @@ def test_a_wish_of_before_a_doubt_cancels_nothing_that_may_be_somebody_elses_aft
     if not is_sent:
         assert stage.decided() == ("SKIPPED", "IN_DOUBT")
         assert not [note for note in stage.all(Note) if "still is" in note.text]
+
+
+@pytest.mark.parametrize("knowing", [False, True])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_one_that_works_again_and_may_be_somebody_elses_is_cancelled_if_that_was_known_before(
+    is_restarted, knowing
+):
+    stage, intent = _wished(knowing=knowing)
+    row = report_of(intent, "O1", cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.after(1).book(row)
+    if is_restarted:
+        stored = StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START))
+        recovery = Recovery(
+            DAY,
+            next_intent_number=2,
+            intents=(stored,),
+            orders=(stage.entries_of_order("O1"),),
+            halted_symbols=dict(stage.engine._state.halted_symbols),
+            cancels={"L-0001": "by hand"},
+            knowing_cancels=frozenset({"L-0001"} if knowing else ()),
+        )
+        before, stage = stage, Stage(recovery=recovery)
+        stage.now = before.now
+
+    stage.after(1).book(report_of(intent, "O1", executed=50))
+    if not is_restarted:
+        stage.token()
+    stage.pass_time(5)
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["O1"] * knowing
