@@ -298,7 +298,8 @@ def reason_not_to_buy(state: State, account: str, symbol: str, side: Side) -> st
     for order in state.index.open_in.of(symbol):
         if order.shown.doubt:
             return f"the row of {order.row.order_id} may be another order's: {order.shown.doubt}"
-    return unseen.reason_not_to_buy(state, account, symbol)
+    is_open = revived.reason_not_to_buy(state, symbol)
+    return is_open or unseen.reason_not_to_buy(state, account, symbol)
 
 
 def ask_again(state: State, order: TrackedOrder) -> None:

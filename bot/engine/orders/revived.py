@@ -28,13 +28,21 @@ def is_at_work(state: State, order: TrackedOrder, report: OrderReport) -> bool:
 
 
 def is_news(order: TrackedOrder, report: OrderReport) -> bool:
-    """Return whether such a row is certainly of after the end: it shows more traded, or was asked
-    for after the place's own answer, which alone has said that the order had ended.
+    """Return whether such a row is certainly of after the end, as it shows more traded. Any other
+    may be a lagging node's, also where only the place's own answer has said that it had ended.
     """
-    shown = order.shown
-    is_by_answer = not shown.rows and shown.taken_at is not None
-    is_after = shown.taken_at is not None and report.requested_at > shown.taken_at
-    return report.executed_quantity > order.row.executed_quantity or (is_by_answer and is_after)
+    return report.executed_quantity > order.row.executed_quantity
+
+
+def reason_not_to_buy(state: State, symbol: str) -> str | None:
+    """Return why nothing may be bought in a symbol until a second look: an order of ours there that
+    no row has shown ended, only the place's own answer, is shown at work.
+    """
+    for order in state.orders.values() if state.index.looks else ():
+        row, is_by_answer = order.row, order.is_own and not order.is_open and not order.shown.rows
+        if row.symbol == symbol and is_by_answer and order.look is not None:
+            return f"{row.order_id} was refused, and a row of it shows it open: it is read again"
+    return None
 
 
 def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:

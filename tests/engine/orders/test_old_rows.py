@@ -7,20 +7,22 @@ from random import Random
 
 import pytest
 
-from bot.domain.entry import Fill, Note, OrderUpdated, Transition
+from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
 from bot.domain.message import (
     CancelOrder,
+    PlaceOrder,
     ReadOrder,
     ReadOrderToCancel,
     ReadTodaysOrders,
     TodaysOrdersRead,
 )
 from bot.domain.operations import Action, CancelAsked, OperatorActed
-from bot.domain.order import Intent, OrderReport, OrderState, SendState
+from bot.domain.order import Intent, OrderReport, OrderState, SendState, Side
 from bot.domain.outcome import Refused
 from bot.domain.plan import AccountLimits, OrderPlan
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.invariants import WHOLE_EVERY
+from bot.engine.orders import doubts
 from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
 from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.plain_scan import require_equal
@@ -155,8 +157,8 @@ def test_an_ended_order_that_shows_more_traded_is_open_at_once_and_a_cancel_reac
     assert _is_cancelled_by(stage, intent, 100)
 
 
-def _refused() -> tuple[Stage, Intent]:
-    stage = Stage()
+def _refused(recovery: Recovery | None = None) -> tuple[Stage, Intent]:
+    stage = Stage(sellable=500, recovery=recovery)
     intent = stage.buy(500)
     stage.send(intent)
     result = result_of(intent, state=S.REJECTED, status="FAILED")
@@ -165,14 +167,87 @@ def _refused() -> tuple[Stage, Intent]:
     return stage, intent
 
 
-def test_an_order_that_only_its_answer_had_ended_is_open_as_soon_as_a_row_shows_it():
+def test_an_order_that_only_its_answer_had_ended_is_open_once_a_second_look_agrees():
     stage, intent = _refused()
 
     stage.after(1).book(report_of(intent))
+    assert stage.entries_of_order().state is S.REJECTED
+    stage.after(LAG_S).row(report_of(intent))
 
     assert stage.entries_of_order().state is S.ACCEPTED
-    assert _alerts(stage) == ["ORDER_REOPENED", "SYMBOL_HALTED"]
+    assert _alerts(stage) == ["STALE_ROW", "ORDER_REOPENED", "SYMBOL_HALTED"]
     assert _is_cancelled_by(stage, intent, 0)
+
+
+def test_more_traded_opens_what_only_its_answer_had_ended_at_once():
+    stage, intent = _refused()
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert stage.entries_of_order().state is S.PARTIALLY_FILLED
+    assert _alerts(stage) == ["ORDER_REOPENED", "SYMBOL_HALTED"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_lagging_rows_of_a_refused_place_open_nothing_and_keep_no_exit_away(is_restarted):
+    held = RecoveredStrategy({"HPG": (500, 13_500_000)}, 0, 0, 0, "on")
+    stage, intent = _refused(Recovery(DAY, strategies={"test": held}))
+    if is_restarted:
+        stage = _restarted(stage, intent, strategies={"test": held})
+    for _ in range(2):
+        stage.after(3).book(report_of(intent, status="RECEIVED"))
+    assert stage.due() <= stage.now + LAG_MAX
+    assert (stage.engine._state.orders["ORD1"].is_open, _halted(stage)) == (False, False)
+
+    stage.quote()
+    stage.request(lambda s: s.buy(100, limit=26_900, why="again"))
+    assert stage.decided() == ("BLOCKED", "SYMBOL_HALTED")
+    assert "ORD1 was refused, and a row of it shows" in str(stage.last(Decision).numbers["reason"])
+    assert doubts.reason_not_to_buy(stage.engine._state, ACCOUNT, "FPT", Side.BUY) is None
+    stage.request(lambda s: s.close(why="stop loss"))
+    assert stage.new(PlaceOrder)[0].intent.side == "SELL"
+
+    failed = report_of(intent, status="FAILED", state=S.REJECTED, remaining=0)
+    stage.after(1).book(failed)
+    assert doubts.reason_not_to_buy(stage.engine._state, ACCOUNT, "HPG", Side.BUY) is None
+    assert not _halted(stage)
+
+
+def _refused_as_a_row_shows() -> tuple[Stage, Intent]:
+    stage, intent = _refused()
+    failed = report_of(intent, status="FAILED", state=S.REJECTED, remaining=0)
+    stage.after(1).book(failed)
+    return stage, intent
+
+
+@pytest.mark.parametrize("ended", [_cancelled, _refused_as_a_row_shows])
+def test_a_lagging_row_of_an_order_whose_end_a_row_has_shown_stops_no_buys(ended):
+    stage, intent = ended()
+
+    stage.after(1).book(report_of(intent, status="RECEIVED"))
+
+    assert stage.engine._state.orders["ORD1"].look is not None
+    assert stage.buy(200).quantity == 200
+
+
+def test_no_other_look_stops_buys():
+    stage, _ = _refused()
+    stage.working(400, order_id="ORD2")
+    stage.after(1).row(None, "ORD2")
+
+    assert stage.engine._state.orders["ORD2"].look is not None
+    assert doubts.reason_not_to_buy(stage.engine._state, ACCOUNT, "HPG", Side.BUY) is None
+
+
+def test_a_lagging_row_of_somebody_else_s_ended_order_stops_no_buys_after_a_restart():
+    stage, intent = _cancelled()
+    row = replace(stage.entries_of_order(), intent_id=None, strategy=None)
+    stage = Stage(recovery=Recovery(DAY, orders=(row,)))
+
+    stage.after(1).book(report_of(intent, status="RECEIVED"))
+
+    assert stage.engine._state.orders["ORD1"].look is not None
+    assert stage.buy(200).quantity == 200
 
 
 def test_a_row_asked_for_before_the_answer_does_not_open_what_that_has_ended():
@@ -218,7 +293,8 @@ def _restarted(stage: Stage, intent: Intent, **stored: object) -> Stage:
         orders=(stage.entries_of_order(),),
     )
     settings = EngineSettings(account_limits=AccountLimits(max_loss_per_day=100_000))
-    again = Stage(EXPIRING, settings=settings, recovery=replace(recovery, **stored))  # type: ignore[arg-type]
+    whole = replace(recovery, **stored)  # type: ignore[arg-type]
+    again = Stage(EXPIRING, settings=settings, sellable=500, recovery=whole)
     again.now = stage.now
     return again
 
