@@ -310,10 +310,10 @@ def ask_again(state: State, order: TrackedOrder) -> None:
 
 
 def look_again(state: State) -> None:
-    """Read by id the orders that are due for another look."""
+    """Read by id the orders that are due for another look; one whose row is awaited, until then."""
     for order in state.index.looks.ripe(state.now):
         assert order.look is not None, "what falls due is looked at"
-        is_last = order.look.step + 1 >= len(LOOKS)
+        is_last = order.look.step + 1 >= len(LOOKS) and not order.shown.is_awaited
         order.look = None if is_last else order.look.advanced(state.now, LOOKS)
         state.command(ReadOrder(order.row.order_id, "a second look"))
 

@@ -16,6 +16,7 @@ from bot.domain.instrument import PHASE_WORDS
 from bot.domain.message import (
     BurnNonce,
     PlaceAnswered,
+    ReadOrder,
     ReadTodaysOrders,
     SendStarted,
 )
@@ -30,7 +31,7 @@ from bot.engine.orders.orders import end_unplaced, move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER
 from bot.engine.risk import losses
 from bot.engine.state import State
-from bot.engine.tracked import TrackedIntent
+from bot.engine.tracked import BackOff, TrackedIntent
 
 TOO_MANY_REQUESTS: Final = 429
 """The broker checks the quota before the nonce: a proxy's copy of a place may be refused by it
@@ -159,7 +160,8 @@ def _take(
     state: State, tracked: TrackedIntent, answered: OrderReport, code: str | None = None
 ) -> None:
     """Give an intent the order of its answer, without the fills: an answer's amount is a product of
-    a whole average price, and only a row has the exact one. Until then what has traded is open.
+    a whole average price, and only a row has the exact one. Until then what has traded is open, and
+    the order is read by its id, as the day order book may be away.
     """
     report, has_traded = answered, answered.executed_quantity != 0
     if has_traded:
@@ -173,7 +175,10 @@ def _take(
     # A day order book read while the answer was under way showed the row as external.
     orders.own_order(state, tracked, orders.claim(state, report), "place", code)
     if has_traded:
-        doubts.is_foreign(state, state.orders[answered.order_id], answered)
+        order = state.orders[answered.order_id]
+        doubts.is_foreign(state, order, answered)
+        order.shown.is_awaited, order.look = True, BackOff(state.now + doubts.SECOND_LOOK)
+        state.command(ReadOrder(answered.order_id, "what its answer shows as traded"))
 
 
 def doubt(state: State, event: PlaceAnswered) -> None:

@@ -15,6 +15,7 @@ from bot.domain.entry import (
 from bot.domain.errors import InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
+    OrderRead,
     PlaceAnswered,
     PlaceOrder,
     ReadAccount,
@@ -25,6 +26,7 @@ from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Sid
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine.gate import IllegalMove
 from bot.engine.orders import sends
+from bot.engine.orders.doubts import LOOKS
 from bot.engine.orders.orders import claim, external_order, move_intent, move_unplaced
 from bot.engine.settings import EngineSettings, invoke_plainly
 from bot.engine.state import State
@@ -452,6 +454,62 @@ def test_what_an_answer_shows_as_traded_is_counted_by_its_row_which_is_asked_for
     ends = OrderState.PARTIALLY_FILLED if state is OrderState.ACCEPTED else state
     assert (row.state, row.executed_amount) == (ends, executed * 27_000 + 30)
     assert [fill.quantity for fill in stage.all(Fill)] == [executed]
+
+
+def _answered_as_filled():
+    stage = Stage()
+    intent = stage.buy(100)
+    stage.send(intent)
+    result = result_of(
+        intent,
+        state=OrderState.FILLED,
+        status="MATCHED_ALL",
+        executed_quantity=100,
+        executed_amount=2_700_000,
+        average_price=27_000,
+    )
+    stage.answer(intent, Accepted(result))
+    return stage, intent
+
+
+def _read_by_id(stage, seconds):
+    looks = [stage.pass_time(1) for _ in range(seconds)]
+    return sum(isinstance(one, ReadOrder) for done in looks for one in done)
+
+
+def test_what_an_answer_shows_as_traded_is_read_by_its_id_until_a_row_comes():
+    stage, intent = _answered_as_filled()
+    assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD1"]
+
+    for _ in range(30):  # the day order book can't be read, nor can the order itself
+        assert _read_by_id(stage, 10) == 2
+        stage.handle(OrderRead(stage.now, "ORD1", None, is_unreadable=True))
+    stage.row(None)
+    assert _read_by_id(stage, 10) >= 2
+    stage.row(report_of(intent, executed=100, state=OrderState.FILLED, status="MATCHED_ALL"))
+
+    assert stage.entries_of_order().state is OrderState.FILLED
+    assert stage.engine.status().positions[0].shares == 100
+    assert _read_by_id(stage, 60) == 0
+
+
+def test_a_part_that_a_row_shows_ends_the_reads_of_what_an_answer_showed():
+    stage, intent = _answered_as_filled()
+
+    stage.after(1).book(report_of(intent, executed=40))
+
+    assert _read_by_id(stage, 60) == 0
+    stage.book(report_of(intent, executed=30))  # an old one is looked at as any other is
+    assert _read_by_id(stage, 60) == len(LOOKS)
+
+
+def test_an_answer_that_shows_nothing_traded_has_nothing_read_by_id():
+    stage = Stage()
+
+    stage.working()
+
+    assert stage.new(ReadOrder) == []
+    assert _read_by_id(stage, 60) == 0
 
 
 def test_a_row_that_was_asked_for_while_the_answer_was_under_way_is_newer_than_it():
