@@ -18,6 +18,7 @@ from bot.domain.rulebook import PPM
 from bot.engine import belief, gate
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.control_state import Standing
+from bot.engine.findings import AVERAGED
 from bot.engine.flows import is_near
 from bot.engine.state import State, StrategyState
 
@@ -68,22 +69,33 @@ def mark(state: State, quote: Quote) -> None:
     if reference is None and known is not None:
         reference = known.reference
     if reference is not None and _trades(state, quote.symbol):
-        price = quote.last if _has_traded(state, quote) else reference
+        price = quote.last if _has_traded(state, quote, reference) else reference
         state.exposure.mark(quote.symbol, Mark(price, reference))
 
 
-def _has_traded(state: State, quote: Quote) -> bool:
+def _has_traded(state: State, quote: Quote, reference: int) -> bool:
     """Return whether the last price is of today, also of a quote that denies it after the first
     trade. One without a volume does not say it: then a price of today in it does, one that has
-    moved, or an own fill.
+    moved, or an own fill. Where the reference is the last close, what is not that is of today.
     """
     known = belief.of(state, quote.symbol)
     if known.first_last is None:
         known.first_last = quote.last
     says = bool(quote.volume or quote.open or quote.high) or quote.last != known.first_last
+    says |= _is_the_last_close(state, quote, reference)
     known.is_priced |= says or state.exposure.is_traded(quote.symbol)
     has_volume = quote.volume != 0 if quote.volume is not None else known.is_priced
     return has_volume or known.has_traded
+
+
+def _is_the_last_close(state: State, quote: Quote, reference: int) -> bool:
+    """Return whether a reference is the price with which the last day ended: no average, and not
+    of a share that goes ex, or may, as nobody could read whether it does.
+    """
+    known = belief.of(state, quote.symbol)
+    may_go_ex = known.are_ex_dates_unread and reference != known.close
+    may_go_ex |= state.trading_date in known.ex_dates
+    return quote.exchange not in AVERAGED and not may_go_ex
 
 
 def begin_day(state: State) -> None:

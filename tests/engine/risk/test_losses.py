@@ -33,6 +33,7 @@ from bot.domain.outcome import Accepted, Refused
 from bot.domain.plan import AccountLimits, Limits, Wake
 from bot.domain.quote import Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.engine import belief
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.belief import GOOD_ANSWERS
 from bot.engine.settings import EngineSettings
@@ -150,6 +151,53 @@ def test_a_quote_without_a_volume_counts_once_something_says_that_the_symbol_has
 
     assert (told, again) == (STOPPED, STOPPED)
     assert stage.engine._state.exposure.mark_of("HPG") == Mark(11_500, 12_000)
+
+
+BANDS = {
+    Exchange.HOSE: (28_850, 25_150),
+    Exchange.HNX: (29_700, 24_300),
+    Exchange.UPCOM: (31_000, 23_000),
+}
+
+
+def _locked_at_the_floor(exchange, **known):
+    """A thousand shares that went to the floor before the bot began, where no price moves any
+    more; what their loss of 1,850,000 VND or more is told as.
+    """
+    ceiling, floor = BANDS[exchange]
+    held = RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": held})
+    settings = EngineSettings(account_limits=LIMIT)
+    stage = Stage(settings=settings, cash=10**9, sellable=1_000, recovery=recovery, is_open=False)
+    stage.handle(InstrumentsRead(stage.now, (Instrument("HPG", exchange),)))
+    stage.handle(PhaseChanged(stage.now, exchange, Phase.PROGRESS, None))
+    for name, value in known.items():
+        setattr(belief.of(stage.engine._state, "HPG"), name, value)
+    for reference in (27_000, None):
+        band = {"reference": reference, "ceiling": ceiling, "floor": floor}
+        stage.after(5).quote(floor, exchange=exchange, volume=None, **band)
+        stage.account()
+    return _alerts(stage)
+
+
+@pytest.mark.parametrize("exchange", [Exchange.HOSE, Exchange.HNX])
+@pytest.mark.parametrize("known", [{}, {"are_ex_dates_unread": True, "close": 27_000}], ids=str)
+def test_another_price_than_the_last_close_is_of_today_though_it_never_moves(exchange, known):
+    assert _locked_at_the_floor(exchange, **known) == STOPPED
+
+
+@pytest.mark.parametrize(
+    ("exchange", "known"),
+    [
+        (Exchange.UPCOM, {}),
+        (Exchange.HOSE, {"ex_dates": frozenset({DAY})}),
+        (Exchange.HOSE, {"are_ex_dates_unread": True}),
+        (Exchange.HOSE, {"are_ex_dates_unread": True, "close": 27_500}),
+    ],
+    ids=str,
+)
+def test_where_the_reference_is_no_last_close_another_price_may_be_yesterdays(exchange, known):
+    assert _locked_at_the_floor(exchange, **known) == []
 
 
 def test_what_has_traded_on_one_day_has_not_on_the_next():
