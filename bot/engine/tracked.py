@@ -208,10 +208,8 @@ class Shown:
     `totals` are the quantities that the order may have: what was ordered, and what our own
     amendments asked for. `doubt` says why its newest row is not accepted as its own, empty if it
     is: until a row matches it again nothing is bought in its symbol. `doubted` is the quantity in
-    such a row, which a person may confirm, 0 for none.
-
-    `another` says how the newest row of an external order is about another order, empty if it is
-    not.
+    such a row, which a person may confirm, 0 for none. `another` says how the newest row of an
+    external order is about another order, empty if it is not.
 
     `rows` are the different rows taken, oldest first, `taken_at` is when the newest came.
     `old_since` is since when every newer row goes back behind it, None if none does; `back` is the
