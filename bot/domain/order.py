@@ -174,6 +174,8 @@ again, checked in full, as another intent: SENDING to HELD, then HELD to REFUSED
 waiting to be sent at that moment are held too, from READY.
 """
 
+REOPENED_NOTE: Final = "open again: the broker shows it at work"
+"""The note of an order that had ended here."""
 UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
 """In these states an intent's fingerprint is locked and its full size stays reserved."""
 

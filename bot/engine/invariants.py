@@ -26,6 +26,7 @@ from bot.domain.message import (
     TimePassed,
 )
 from bot.domain.order import (
+    REOPENED_NOTE,
     SEND_MOVES,
     TERMINAL_STATES,
     UNRESOLVED_SENDS,
@@ -279,11 +280,15 @@ def _require_reserved(
 
 
 def _require_apart(
-    _state: State, orders: Sequence[TrackedOrder], waiting: Sequence[TrackedIntent]
+    state: State, orders: Sequence[TrackedOrder], waiting: Sequence[TrackedIntent]
 ) -> None:
     found: dict[tuple[str, Side], list[tuple[float, str]]] = {}
     for order in orders:
-        if order.is_own and len(order.asked) < 2:  # it has one of several, nobody knows which
+        # Of one under change nobody knows which price it has. One that works on after its end, or
+        # whose new id no list showed for long, may meet an exit that was let out meanwhile.
+        is_one = len(order.asked) < 2 and not order.may_be_renamed
+        is_one = is_one and len(state.chains.ids(order.row.order_id)) == 1
+        if order.is_own and is_one and order.row.note != REOPENED_NOTE:
             prices = found.setdefault((order.row.symbol, order.row.side), [])
             # What its rows show is the broker's doing: another price there is told as that.
             prices += [(_limit(each, order.row.side), order.name) for each in order.prices_given]

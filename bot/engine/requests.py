@@ -343,7 +343,7 @@ def view_of(
     doubt = belief.doubt(state, symbol)
     opposites = []  # everything that works, or may work, on the other side of the symbol
     for order in means.orders:
-        if order.row.side is not request.side:
+        if order.row.side is not request.side and order.holds_sales(state.now):
             opposites += [Opposite(order.name, price) for price in order.prices]
     for tracked in means.pending:
         if tracked.intent.side is not request.side:

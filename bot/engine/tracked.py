@@ -220,7 +220,7 @@ class Shown:
     `lives`: it had ended here and continues under a new id, so no row of it goes back.
     `is_corrected`: its rows go back, and a second look has confirmed it. `has_ended`: its newest
     row shows its end, which is only that of its known ids while it may have got another one.
-    `is_awaited`: its place's answer shows it as traded, and no row has come yet.
+    `awaited`: the shares that its place's answer shows as traded, until a row shows them.
     """
 
     totals: set[int] = field(default_factory=set)
@@ -237,12 +237,11 @@ class Shown:
     lives: bool = False
     is_corrected: bool = False
     has_ended: bool = False
-    is_awaited: bool = False
+    awaited: int = 0
 
     def go_on(self, now: datetime) -> None:
         """A row continues from what the earlier ones have shown."""
-        self.taken_at, self.old_since, self.back = now, None, None
-        self.is_corrected = self.is_awaited = False
+        self.taken_at, self.old_since, self.back, self.is_corrected = now, None, None, False
 
     def correct(self, figures: RowFigures) -> None:
         """A second look has confirmed a row that goes back: it is no news from now on."""

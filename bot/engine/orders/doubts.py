@@ -58,13 +58,13 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     if report.requested_at >= order.requested_at and not shown.lives:
         before = order.row.broker_status
         move = move_of(before, report.status) if shown.rows else Move.TOLERATED
-        why = _goes_back(order, report, move)
-        if why:
+        if why := _goes_back(order, report, move):
             return _trust_back(state, order, report, why)
         trust = Trust.WHOLE
         shown.go_on(state.now)
-        if order.look is not None:
-            order.look = None
+        is_end = shown_state(report) in TERMINAL_STATES
+        if order.look is not None and (is_end or report.executed_quantity >= shown.awaited):
+            shown.awaited, order.look = 0, None
         if move is Move.IMPOSSIBLE:
             trust = Trust.FIGURES
             text = (
@@ -313,7 +313,7 @@ def look_again(state: State) -> None:
     """Read by id the orders that are due for another look; one whose row is awaited, until then."""
     for order in state.index.looks.ripe(state.now):
         assert order.look is not None, "what falls due is looked at"
-        is_last = order.look.step + 1 >= len(LOOKS) and not order.shown.is_awaited
+        is_last = order.look.step + 1 >= len(LOOKS) and not order.shown.awaited
         order.look = None if is_last else order.look.advanced(state.now, LOOKS)
         state.command(ReadOrder(order.row.order_id, "a second look"))
 

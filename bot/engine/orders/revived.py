@@ -9,10 +9,11 @@ are counted.
 from dataclasses import replace
 
 from bot.domain.entry import Transition
-from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState
+from bot.domain.order import REOPENED_NOTE, TERMINAL_STATES, OrderReport, OrderState
 from bot.domain.order_status import shown_state
 from bot.engine.orders import cancel_requests
 from bot.engine.orders.order_words import row_facts, row_words
+from bot.engine.risk.under_way import refused_at_work
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder
 
@@ -35,13 +36,12 @@ def is_news(order: TrackedOrder, report: OrderReport) -> bool:
 
 
 def reason_not_to_buy(state: State, symbol: str) -> str | None:
-    """Return why nothing may be bought in a symbol until a second look: an order of ours there that
-    no row has shown ended, only the place's own answer, is shown at work.
+    """Return why nothing may be bought in a symbol until a second look: an order that was refused
+    there is shown at work. What such a sale may sell is not sold again either (`means_of`).
     """
-    for order in state.orders.values() if state.index.looks else ():
-        row, is_by_answer = order.row, order.is_own and not order.is_open and not order.shown.rows
-        if row.symbol == symbol and is_by_answer and order.look is not None:
-            return f"{row.order_id} was refused, and a row of it shows it open: it is read again"
+    for order in refused_at_work(state, symbol):
+        said = "was refused, and a row of it shows it open: it is read again"
+        return f"{order.row.order_id} {said}"
     return None
 
 
@@ -61,7 +61,7 @@ def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
     state.alert("ORDER_REOPENED", text, facts, about=about, symbol=row.symbol)
     state.halt_symbol(row.symbol, f"{row.order_id} had ended as {row.state} and works again")
     works = OrderState.PARTIALLY_FILLED if row.executed_quantity else OrderState.ACCEPTED
-    order.row = replace(row, at=state.now, state=works, cancelled_quantity=0, note="")
+    order.row = replace(row, at=state.now, state=works, cancelled_quantity=0, note=REOPENED_NOTE)
     order.poll, order.look = state.first_poll(), None
     state.record(
         Transition(
@@ -73,7 +73,7 @@ def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
             broker_status=report.status,
             source="engine",
             executed_quantity=row.executed_quantity,
-            note="open again: the broker shows it at work",
+            note=REOPENED_NOTE,
         )
     )
     state.record(order.row)

@@ -177,7 +177,8 @@ def _take(
     if has_traded:
         order = state.orders[answered.order_id]
         doubts.is_foreign(state, order, answered)
-        order.shown.is_awaited, order.look = True, BackOff(state.now + doubts.SECOND_LOOK)
+        order.shown.awaited = answered.executed_quantity
+        order.look = BackOff(state.now + doubts.SECOND_LOOK)
         state.command(ReadOrder(answered.order_id, "what its answer shows as traded"))
 
 

@@ -24,7 +24,7 @@ from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow, NetAssets, is_near
 from bot.engine.risk import breaks, lags, ledgers
 from bot.engine.risk.expected import expected_at
-from bot.engine.risk.under_way import at_market, reserved_twice, worst_price
+from bot.engine.risk.under_way import at_market, refused_sales, reserved_twice, worst_price
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
@@ -64,7 +64,7 @@ def means_of(
     snapshot, exposure = state.accounts.get(account), strategy.position(symbol).shares
     orders = tuple(state.index.open_in.of(symbol))
     pending = tuple(state.index.pending_in.of(symbol))
-    sellable, is_working = exposure, False
+    sellable, is_working = exposure - refused_sales(state, name, symbol), False
     for order in orders:
         row = order.row
         is_working |= row.strategy == name and order.holds_sales(state.now)

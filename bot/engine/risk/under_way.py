@@ -14,6 +14,7 @@ from bot.domain.recovery import MAY_BE
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk import rights
 from bot.engine.state import State
+from bot.engine.tracked import TrackedOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +117,20 @@ def _newest(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> I
     """Yield the fills that a lagging node's figures need not contain."""
     since = snapshot.at - state.settings.book_lag
     return (flow for flow in (*ledger.past, *ledger.flows) if flow.at > since)
+
+
+def refused_at_work(state: State, symbol: str) -> Iterator[TrackedOrder]:
+    """Yield our orders of a symbol that no row has shown ended, only the place's own answer, while
+    one that shows them at work is looked at again.
+    """
+    for order in state.orders.values() if state.index.looks else ():
+        is_refused = order.is_own and not order.is_open and not order.shown.rows
+        if is_refused and order.row.symbol == symbol and order.look is not None:
+            yield order
+
+
+def refused_sales(state: State, strategy: str, symbol: str) -> int:
+    """Return the shares that such sales of a strategy may still sell."""
+    rows = (each.row for each in refused_at_work(state, symbol))
+    sales = (each for each in rows if (each.strategy, each.side) == (strategy, Side.SELL))
+    return sum(each.quantity - each.executed_quantity for each in sales)

@@ -198,15 +198,17 @@ def _gone(row: OrderReport) -> OrderReport:
     return replace(gone, status="CANCELLED")
 
 
-def _pass(stage: Stage, gone: OrderReport, seconds: int, *hidden: UnreadRow) -> None:
+def _pass(
+    stage: Stage, gone: OrderReport, seconds: int, *hidden: UnreadRow, last: int = 27_000
+) -> None:
     """Let time pass in which the detail is read, and lists only with a row that is hidden."""
     for second in range(seconds):
         stage.pass_time(1)
         for asked in stage.new(ReadOrder) + stage.new(ReadOrderToCancel):
             stage.row(gone, asked.order_id)
         if second % 10 == 0:
-            stage.quote()
-            stage.depth()
+            stage.quote(last)
+            stage.depth(last - 50, last)
             if hidden:
                 stage.book(gone, set_aside=hidden)
 
@@ -220,18 +222,38 @@ def _told(stage: Stage) -> list[Note]:
     return [one for one in stage.all(Note) if str(one.numbers.get("alert")).startswith("CANCEL_")]
 
 
+@pytest.mark.parametrize("last", [27_000, 26_500])  # above the buy's price, and below it
 @pytest.mark.parametrize("hidden", [(), (HIDDEN,)])
 def test_a_changed_buy_that_no_list_shows_keeps_no_flatten_from_selling_what_is_held(
-    hidden: tuple[UnreadRow, ...],
+    hidden: tuple[UnreadRow, ...], last: int
 ) -> None:
     stage, gone = _cut_off()
 
-    _pass(stage, gone, 100, *hidden)
+    _pass(stage, gone, 100, *hidden, last=last)
     before = _sales(stage)
-    _pass(stage, gone, 30, *hidden)
+    _pass(stage, gone, 60, *hidden, last=last)
 
     assert (before, _sales(stage)) == ([], [300])
     assert stage.entries_of_order().state is _S.PENDING_REPLACE
+
+
+def test_a_changed_buy_that_is_listed_at_last_is_no_fault_beside_a_sale_of_before() -> None:
+    stage, gone = _cut_off()
+    _pass(stage, gone, 160, last=26_500)
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, order_id="ORD3")
+    new = replace(gone, order_id="ORD2", root_order_id="ORD1", price=26_800, cancelled_quantity=0)
+    new = replace(new, remaining_quantity=500, status="SENT", state=_S.ACCEPTED)
+
+    for _ in range(60):
+        stage.pass_time(1)
+        stage.book(gone, new, report_of(sale, "ORD3"))
+        for asked in stage.new(ReadOrder) + stage.new(ReadOrderToCancel):
+            stage.row({"ORD1": gone, "ORD2": new}[asked.order_id], asked.order_id)
+
+    state = stage.engine._state
+    assert (state.chains.current("ORD1"), state.orders["ORD3"].is_open) == ("ORD2", True)
+    assert [each.by for each in state.gate.causes.values()] == ["operator"]
 
 
 def test_a_changed_sale_that_no_list_shows_may_still_sell_so_a_flatten_waits() -> None:

@@ -27,6 +27,7 @@ from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
 from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.plain_scan import require_equal
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, report_of, result_of, sell_intent
+from tests.engine.test_invariants import caught
 
 S = OrderState
 LAG_S, LOOK_S = LAG_MAX.total_seconds(), SECOND_LOOK.total_seconds()
@@ -698,6 +699,59 @@ def test_a_status_of_before_the_end_with_nothing_open_is_no_order_at_work_again(
     stage.after(1).book(row)
 
     assert _alerts(stage) == []
+
+
+# ------------------------------------------------------------- a refused order that is at work
+
+
+def _refused_at_work(side: Side, price: int) -> tuple[Stage, Intent]:
+    """A stage with 500 shares of 1,000 in the account, whose order was answered as refused; a row
+    shows it at work.
+    """
+    held = {"test": RecoveredStrategy({"HPG": (500, 13_500_000)}, 0, 0, 0, "on")}
+    stage = Stage(sellable=1_000, recovery=Recovery(DAY, strategies=held), guard=caught)
+    stage.quote()
+    if side is Side.BUY:
+        intent = stage.buy(500, price)
+    else:
+        stage.request(lambda s: s.sell(500, limit=price, why="out"))
+        intent = stage.last(PlaceOrder).intent
+    stage.send(intent)
+    result = result_of(intent, state=S.REJECTED, status="FAILED")
+    stage.answer(intent, Refused("-1", "no", 200, result))
+    stage.after(3).book(report_of(intent))
+    stage.quote(26_950)
+    return stage, intent
+
+
+def test_what_a_refused_sale_may_sell_is_not_sold_again_until_it_is_looked_at():
+    stage, first = _refused_at_work(Side.SELL, 27_000)
+
+    stage.request(lambda s: s.sell(500, limit=26_950, why="out"))
+    before = stage.decided()
+    stage.after(3).book(report_of(first, state=S.REJECTED, status="FAILED", remaining=0))
+    stage.request(lambda s: s.sell(500, limit=26_900, why="out"))
+
+    assert before == ("BLOCKED", "SELLABLE")
+    assert stage.decided() == ("PASSED", "OK")
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_refused_buy_that_works_after_all_is_no_fault_beside_an_exit(is_restarted):
+    stage, buy = _refused_at_work(Side.BUY, 27_000)
+    stage.request(lambda s: s.sell(500, limit=26_950, why="stop loss"))
+    stage.accept(stage.last(PlaceOrder).intent, order_id="ORD2")
+
+    stage.after(45).row(report_of(buy))
+    if is_restarted:
+        rows = stage.entries_of_order("ORD1"), stage.entries_of_order("ORD2")
+        stage = Stage(recovery=Recovery(DAY, 3, orders=rows), guard=caught)
+    for _ in range(2 * WHOLE_EVERY.seconds):
+        stage.pass_time(1)
+
+    assert stage.engine._state.orders["ORD1"].is_open
+    assert not stage.engine._state.gate.causes
+    assert "ORDER_REOPENED" in _alerts(stage) or is_restarted
 
 
 # --------------------------------------------------------------------- what was journalled before

@@ -26,7 +26,6 @@ from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Sid
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
 from bot.engine.gate import IllegalMove
 from bot.engine.orders import sends
-from bot.engine.orders.doubts import LOOKS
 from bot.engine.orders.orders import claim, external_order, move_intent, move_unplaced
 from bot.engine.settings import EngineSettings, invoke_plainly
 from bot.engine.state import State
@@ -493,14 +492,26 @@ def test_what_an_answer_shows_as_traded_is_read_by_its_id_until_a_row_comes():
     assert _read_by_id(stage, 60) == 0
 
 
-def test_a_part_that_a_row_shows_ends_the_reads_of_what_an_answer_showed():
+@pytest.mark.parametrize("executed", [0, 40])
+def test_a_row_that_shows_less_than_its_answer_is_not_the_last_one_that_is_read(executed):
     stage, intent = _answered_as_filled()
 
-    stage.after(1).book(report_of(intent, executed=40))
+    stage.after(1).row(report_of(intent, executed=executed))
+
+    assert _read_by_id(stage, 60) >= 10
+    stage.row(report_of(intent, executed=100, state=OrderState.FILLED, status="MATCHED_ALL"))
+    assert stage.engine.status().positions[0].shares == 100
+    assert _read_by_id(stage, 60) == 0
+
+
+def test_a_row_that_ends_an_order_is_the_last_one_though_it_shows_less_than_its_answer():
+    stage, intent = _answered_as_filled()
+
+    end = OrderState.CANCELLED
+    row = report_of(intent, executed=40, cancelled=60, state=end, status="CANCELLED")
+    stage.after(1).book(row)
 
     assert _read_by_id(stage, 60) == 0
-    stage.book(report_of(intent, executed=30))  # an old one is looked at as any other is
-    assert _read_by_id(stage, 60) == len(LOOKS)
 
 
 def test_an_answer_that_shows_nothing_traded_has_nothing_read_by_id():
