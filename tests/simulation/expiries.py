@@ -282,7 +282,8 @@ def _look_at_orders(
         if each.verdict is Verdict.EXPIRED:
             tally.given_up[each.code] += 1
             followers = [one for one in intents.values() if one.follows == each.request_id]
-            require(each.code in {*GIVEN_UP, "STOPPING"}, "given up without a code:", each)
+            codes = {*GIVEN_UP, "STOPPING", "NOT_SENT"}
+            require(each.code in codes, "given up without a code:", each)
             require(followers == [], each.request_id, "was given up, and sent as", followers)
 
 
