@@ -32,6 +32,7 @@ from bot.engine.risk.codes import (
 )
 from bot.engine.risk.sizing import OrderRequest, gap_of
 from bot.engine.risk.view import SILENT_PHASES, AccountUse, View
+from bot.engine.seen import PhaseSeen
 
 _LO, _BUY, _SELL, _EVEN, _ODD = OrderType.LO, Side.BUY, Side.SELL, Lot.EVEN, Lot.ODD
 """Looked up for every order: on Python 3.11 access through the enum class costs ten
@@ -111,14 +112,11 @@ def order_type(request: OrderRequest, view: View, _limits: Limits) -> Iterator[C
     (PLO) needs one (HSC and FPTS rule pages for HNX).
     """
     exchange, wanted = view.traded.exchange, request.order_type
-    accepted = view.rulebook.accepted_types(exchange, view.phase, _EVEN)
-    one_name = view.rulebook.venues[exchange].canonical
+    accepted = PhaseSeen(view.phase, view.available).taken(view.rulebook, exchange, _EVEN)
     if not view.has_price_today:
         accepted -= _NEED_TRADE_TODAY
-    if view.available is not None:
-        accepted &= {one_name.get(one, one) for one in view.available or (_LO,)}
     names = "/".join(sorted(accepted)) or "nothing"
-    is_ok = one_name.get(wanted, wanted) in accepted
+    is_ok = view.rulebook.canonical(exchange, wanted) in accepted
     words = f"{type_word(wanted)} in {PHASE_WORDS[view.phase]}, takes {type_words(names)}"
     yield judged("ORDER_TYPE", is_ok, words, order_type=wanted, phase=view.phase, accepted=names)
 
