@@ -141,9 +141,8 @@ async def test_a_file_that_hangs_too_is_said_and_nothing_leaves(room: Room, tmp_
     assert "which the next start takes over" in str(left_unwritten("SIGTERM", [HALT], ""))
 
 
-async def test_a_file_that_has_hung_is_tried_again_and_that_is_said(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _hanging_files(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Have every sync of a file hang until the event is set."""
     thawed, sync = threading.Event(), os.fsync
 
     def hang(descriptor: int) -> None:
@@ -151,6 +150,13 @@ async def test_a_file_that_has_hung_is_tried_again_and_that_is_said(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", hang)
+    return thawed
+
+
+async def test_a_file_that_has_hung_is_tried_again_and_that_is_said(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thawed = _hanging_files(monkeypatch)
     room.commits.lose("no space left")
     [out_of_reach] = room.said
     first = await room.commits.protect(STARTED)
@@ -169,13 +175,7 @@ async def test_a_file_that_has_hung_is_tried_again_and_that_is_said(
 async def test_a_file_that_hangs_until_the_journal_is_back_is_no_trouble_any_more(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thawed, sync = threading.Event(), os.fsync
-
-    def hang(descriptor: int) -> None:
-        thawed.wait()
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", hang)
+    thawed = _hanging_files(monkeypatch)
     monkeypatch.setattr("bot.runtime.commits.KEEP_S", 0.05)
     room.commits.lose("no space left")
     room.commits.keep([HALT])

@@ -145,6 +145,17 @@ class Place:
         for file in self.state.glob(f"{source}.db*"):
             file.rename(self.state / file.name.replace(source, target))
 
+    async def take_away(self, instead: str) -> None:
+        """Make two runs, and leave their journal as `right`; in its place is an older copy, or none
+        and the next run makes a new one.
+        """
+        await self.run()
+        self.copy("older")
+        await self.run(Note(START, "ALERT", "later"))
+        self.move("journal", "right")
+        if instead == "an older copy":
+            self.move("older", "journal")
+
     def copy(self, target: str) -> None:
         for file in self.state.glob("journal.db*"):
             shutil.copy(file, self.state / file.name.replace("journal", target))
@@ -157,12 +168,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("instead", ["an older copy", "a new one"])
 async def test_the_right_journal_is_whole_when_it_is_put_back(place: Place, instead: str) -> None:
-    await place.run()
-    place.copy("older")
-    await place.run(Note(START, "ALERT", "later"))
-    place.move("journal", "right")
-    if instead == "an older copy":
-        place.move("older", "journal")
+    await place.take_away(instead)
     found = [await place.run(), await place.run()]
     place.move("journal", "wrong")
     place.move("right", "journal")
@@ -178,12 +184,7 @@ async def test_the_right_journal_is_whole_when_it_is_put_back(place: Place, inst
 async def test_a_journal_that_a_person_accepts_has_its_heads_kept_again(
     place: Place, instead: str, is_beside: bool
 ) -> None:
-    await place.run()
-    place.copy("older")
-    await place.run(Note(START, "ALERT", "later"))
-    place.move("journal", "right")
-    if instead == "an older copy":
-        place.move("older", "journal")
+    await place.take_away(instead)
     await place.run()
     await place.run(ACCEPTED, beside=is_beside)
     place.copy("copy")
