@@ -73,6 +73,26 @@ def test_the_projects_own_hides_a_shipped_one(tmp_path: Path) -> None:
     assert parameters_of(factory) == {"other": Parameter(bool, True)}
 
 
+@pytest.mark.parametrize("written", ['bool = "no"', "bool = 1", "int = 1e2", 'float = "1.0"'])
+def test_a_default_of_another_type_is_refused_as_it_would_be_in_a_file(
+    tmp_path: Path, written: str
+) -> None:
+    folder = project(tmp_path, mine=GOOD.replace("length: int = 3", f"length: {written}"))
+
+    problem = problem_of("mine", folder)
+
+    assert problem.code == "E-CFG-032"
+    assert "'length' is annotated as" in problem.message
+
+
+def test_a_whole_number_is_a_default_of_a_float_and_none_is_no_default(tmp_path: Path) -> None:
+    text = GOOD.replace("length: int = 3", "length: float = 3\n    bars: int = None")
+
+    found = parameters_of(find_strategy("mine", project(tmp_path, mine=text)))
+
+    assert found == {"length": Parameter(float, 3), "bars": Parameter(int, None)}
+
+
 def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

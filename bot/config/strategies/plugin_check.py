@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, get_origin
 
+from bot.config.field_types import shown
 from bot.config.model_check import did_you_mean
 from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.strategies.invoke import invoke, place_of
@@ -95,8 +96,8 @@ def require_sound(factory: type[Strategy]) -> None:
 def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     """Return the annotated class attributes, those of base classes first.
 
-    Raises OperatorMistake if an annotation is not int, float, str or bool, or if a name is one that
-    every strategy has.
+    Raises OperatorMistake if an annotation is not int, float, str or bool, if a default is of
+    another type, or if a name is one that every strategy has.
     """
     try:
         hints = typing.get_type_hints(factory)
@@ -116,10 +117,17 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
             message = f"a file cannot set {name!r}: annotate it as int, float, str or bool"
         elif name in _BASE_NAMES:
             message = f"every strategy already has a {name!r}: rename the parameter"
+        elif not _is_of(kind, default := getattr(factory, name, None)):
+            message = f"{name!r} is annotated as {kind.__name__}; its default is {shown(default)}"
         else:
             continue
         raise OperatorMistake((_class_problem(factory, message),))
     return {name: Parameter(kind, getattr(factory, name, None)) for name, kind in own.items()}
+
+
+def _is_of(kind: type, default: object) -> bool:
+    """Whether a default is one that a file could give; None is no default."""
+    return default is None or type(default) is kind or (kind is float and type(default) is int)
 
 
 def hooks_of(factory: type[Strategy]) -> list[str]:

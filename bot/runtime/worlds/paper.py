@@ -97,6 +97,7 @@ class PaperEnvironment(SystemEnvironment):
             found = await read_market_clock(self._access.base_url, self.wire)
             if found is not None:
                 self.market, self._speed = found
+                self.quota_speed = self._speed
         try:
             relay = MarketRelay(self._access, broker.device_id, self.wire)
         except ForbiddenAddress as error:
