@@ -34,7 +34,13 @@ from bot.protocol.endpoints.endpoint import (
     query_faults,
     unknown_parameters,
 )
-from bot.protocol.envelope import Answer, Payload, is_for_a_moment, open_envelope
+from bot.protocol.envelope import (
+    Answer,
+    Payload,
+    is_for_a_moment,
+    is_from_cache,
+    open_envelope,
+)
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer, UnusableTarget
 from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from bot.protocol.secret import Secret, redact
@@ -59,6 +65,7 @@ from bot.protocol.values.border import (
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless told not to (open API, account data)."""
+FROM_CACHE: Final = "a cache answered for the broker: ask who runs the proxy to let it through"
 ECHOED: Final = ("symbol", "code", "indicator", "exchange")
 """Fields in which an answer repeats the parameter that names its subject."""
 _ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.BOOK)
@@ -118,8 +125,9 @@ class BrokerClient:
         """Read; after a 401 for a user's own path, read the user again, once, and retry with that
         id.
 
-        A large answer is decoded in a thread, so that it does not block the event loop. Source:
-        broker open API 0.2.0-preview.3, recovery.
+        A large answer is decoded in a thread, so that it does not block the event loop. Raises
+        Malformed if a cache answers what is read of the account: what it shows may be long past.
+        Source: broker open API 0.2.0-preview.3, recovery.
         """
         asked = path
         while True:
@@ -129,6 +137,9 @@ class BrokerClient:
                 fault = (error.name, "empty, or a dot segment")
                 raise WrongQuery(endpoint.name, (fault,)) from error
             answer = await self._sender.read(endpoint, target, wait_max=wait_max)
+            is_of_now = query == UNCACHED or endpoint is trading.SUMMARY
+            if is_of_now and is_from_cache(answer.headers):
+                raise Malformed(endpoint.name, FROM_CACHE)
             decode = partial(self._decoded, endpoint, answer, decoder)
             try:
                 found = decode() if is_for_a_moment(answer.body) else await _in_a_thread(decode)

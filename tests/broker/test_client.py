@@ -108,6 +108,58 @@ async def test_rights_come_in_the_words_of_trading():
     assert found == (ours,)
 
 
+OF_THE_ACCOUNT = {
+    "the day order book": (
+        {"error_code": "0", "result": [ROW]},
+        lambda client: client.todays_orders(ACCOUNT, START),
+    ),
+    "an order": (
+        {"error_code": "0", "data": ROW},
+        lambda client: client.order(ACCOUNT, "ORD700001", START),
+    ),
+    "an order to cancel": (
+        {"error_code": "0", "data": ROW},
+        lambda client: client.order_to_cancel(ACCOUNT, "ORD700001", START),
+    ),
+    "the shares": (
+        {"error_code": "0", "data": {"portfolio": []}},
+        lambda client: client.portfolio(ACCOUNT),
+    ),
+    "the money": (
+        {"error_code": "0", "result": {"cibalance": 5_000_000}},
+        lambda client: client.summary(ACCOUNT),
+    ),
+}
+
+
+@pytest.mark.parametrize("read", OF_THE_ACCOUNT)
+@pytest.mark.parametrize(("age", "is_taken"), [("0", True), ("1", False), ("120", False)])
+async def test_what_a_cache_says_of_the_account_is_not_taken_for_now(read, age, is_taken):
+    body, ask = OF_THE_ACCOUNT[read]
+    bench = desk(Reply(body, headers={"Age": age}))
+
+    if is_taken:
+        await ask(bench.broker.client)
+        return
+    with pytest.raises(Malformed, match="a cache answered for the broker"):
+        await ask(bench.broker.client)
+    assert len(bench.played.asked) == 1
+
+
+async def test_a_cache_that_does_not_know_an_order_says_nothing_of_it():
+    unknown = {"error_code": "404", "message": "Not found"}
+    bench = desk(Reply(unknown, status=404, headers={"Age": "30"}))
+
+    with pytest.raises(Malformed, match="a cache answered"):
+        await bench.broker.client.order(ACCOUNT, "ORD700001", START)
+
+
+async def test_what_is_not_of_the_account_may_come_from_a_cache():
+    bench = desk(Reply({"error_code": "0", "data": QUOTE}, headers={"Age": "3"}))
+
+    assert (await bench.broker.client.quote("HPG")).last == 25_500
+
+
 async def test_every_attempt_has_a_nonce_and_a_timestamp_of_its_own():
     bench = desk(error(503, "500"), error(503, "500"), Reply(USER))
 
