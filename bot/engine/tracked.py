@@ -151,7 +151,7 @@ class TrackedAmend(Watched):
     """An amendment of one field, followed until a row shows its result.
 
     `old` is the value in the row that was read before the PUT. Rows requested before `since` do not
-    count; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
+    count; from `hopeless_at` on the old value is the verdict, None while the answer is awaited,
     `renamed_until` when the row of a new id can no longer be late, `listed_at` when the newest day
     order book that would have shown one was requested, `unread_before` its rows before the PUT that
     could not be read: none of them is the new id's. `keeps_id`: it is known under which id the

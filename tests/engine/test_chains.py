@@ -1149,7 +1149,7 @@ def test_an_amendment_that_did_not_arrive_is_over_when_it_can_no_longer():
 
     stage.after(10).row(row)
     early = _order(stage).change
-    stage.after(50).row(row)
+    stage.after(90).row(row)
 
     assert early is not None
     assert stage.engine.status().amends[-1].verdict == AmendVerdict.NOT_DONE

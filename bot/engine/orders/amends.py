@@ -5,9 +5,9 @@
 
 The order is PENDING_REPLACE from the PUT to the verdict and counts with the larger of both values.
 An answer is not a verdict. A refusal is accepted once a row requested afterwards shows the old
-value; after any other answer the old value is accepted once the PUT can no longer arrive: its
-timestamp is valid for 30 s (broker open API, signing), and clocks may differ. The code -701111
-means that only the unmatched part was changed: done. At most one PUT per request.
+value; after any other answer the old value is accepted once no row can be from before the PUT: its
+timestamp is valid for 30 s (broker open API, signing), clocks may differ, and a node may lag. The
+code -701111 means that only the unmatched part was changed: done. At most one PUT per request.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from bot.engine.orders import answers, cancels, matching, sends, unknown
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.codes import judged
-from bot.engine.settings import UnknownPolicy
+from bot.engine.settings import LAG_MAX, UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOrder
 
@@ -96,8 +96,9 @@ def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
 
 def _set_hopeless(state: State, amend: TrackedAmend, since: datetime) -> None:
     settings = state.settings
-    amend.hopeless_at = since + settings.timestamp_life + settings.clock_max_offset
-    amend.renamed_until = amend.hopeless_at + settings.book_lag
+    arrived = since + settings.timestamp_life + settings.clock_max_offset
+    amend.hopeless_at = arrived + LAG_MAX
+    amend.renamed_until = arrived + settings.book_lag
 
 
 def on_row(state: State, order_id: str, report: OrderReport) -> None:

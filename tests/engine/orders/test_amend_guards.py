@@ -430,11 +430,29 @@ def test_a_put_without_any_answer_is_over_once_it_can_no_longer_arrive() -> None
     stage, row = _unanswered()
     stage.pass_time(30)
 
-    stage.after(49).row(row)
+    stage.after(89).row(row)
     early = _verdict(stage)
     stage.after(1).row(row)
 
     assert (early, _verdict(stage)) == ("", AmendVerdict.NOT_DONE)
+
+
+@pytest.mark.parametrize("burnt", [None, Resolution.REACHED])
+def test_the_row_of_a_lagging_node_is_no_verdict_on_a_put_that_came_late(
+    burnt: Resolution | None,
+) -> None:
+    """A proxy lets the PUT through after 20 s, and the node is 35 s behind."""
+    stage, row = _answered(Unknown("lost", None))
+    if burnt is not None:
+        stage.handle(NonceBurnt(stage.now, "p", burnt, "the nonce had been used"))
+
+    for _ in range(53):
+        stage.pass_time(1)
+        stage.row(row)
+        assert _verdict(stage) == ""
+    stage.after(1).row(replace(row, price=26_900))
+
+    assert _verdict(stage) == AmendVerdict.DONE
 
 
 def test_an_answer_that_comes_late_begins_the_time_in_which_the_put_may_arrive_anew() -> None:
@@ -442,7 +460,7 @@ def test_an_answer_that_comes_late_begins_the_time_in_which_the_put_may_arrive_a
     stage.pass_time(30)
     stage.after(10).handle(AmendAnswered(stage.now, "ORD1", Unknown("lost"), None))
 
-    stage.after(49).row(row)
+    stage.after(89).row(row)
     early = _verdict(stage)
     stage.after(1).row(row)
 
@@ -620,7 +638,7 @@ def test_what_the_nonce_of_a_lost_put_showed_is_noted() -> None:
 def test_after_a_restart_a_put_is_over_once_it_can_no_longer_arrive() -> None:
     stage, row = _restarted(None, sent_at=START - timedelta(seconds=30))
 
-    stage.now = START + timedelta(seconds=19)
+    stage.now = START + timedelta(seconds=59)
     stage.row(row)
     early = _verdict(stage)
     stage.after(1).row(row)

@@ -503,7 +503,7 @@ def test_a_lost_answer_is_polled_until_it_can_no_longer_arrive():
     stage, _, row = _sent(price=26_900)
     _answer(stage, Unknown("deadline"))
     reads = 0
-    for _ in range(49):
+    for _ in range(89):
         stage.pass_time(1)
         if stage.new(ReadOrder):
             reads += 1
@@ -539,7 +539,7 @@ def test_an_accepted_change_that_no_row_shows_is_not_done():
     stage.after(1).row(row)
     assert _amended(stage).verdict == ""
 
-    stage.after(50).row(row)
+    stage.after(90).row(row)
 
     assert _amended(stage).verdict == "NOT_DONE"
 
