@@ -92,6 +92,22 @@ def test_a_row_of_the_former_id_about_another_order_adds_nothing(changes):
     assert "HPG" in stage.engine.status().halted_symbols
 
 
+@pytest.mark.parametrize("changes", [{}, {"symbol": "SSI"}])
+def test_a_row_of_an_earlier_day_under_a_former_id_adds_and_halts_nothing(changes):
+    stage, _, new = _renamed()
+    stage.after(1).book(replace(new, quantity=300, remaining_quantity=300))
+    intent = stage.last(IntentRecorded).intent
+    ended = {"remaining": 0, "state": OrderState.FILLED, "status": "MATCHED_ALL"}
+    yesterdays = {"trading_date": DAY - timedelta(days=1), "executed": 200, **ended, **changes}
+
+    for _ in range(2):
+        stage.after(30).book(report_of(intent, **yesterdays))
+        stage.after(1).row(report_of(intent, **yesterdays))
+
+    assert stage.all(Fill) == []
+    assert stage.engine.status().halted_symbols == {}
+
+
 def test_the_order_under_its_new_id_is_ours_and_its_amendment_done():
     stage, _, new = _renamed()
 

@@ -2,8 +2,9 @@
 
 A row under an order's id that is about another order, or has impossible figures, halts the symbol
 at once: its fills would be somebody else's. One with a quantity or a day that nothing of ours
-explains may still belong to it: nothing of it is taken, nothing is bought in the symbol and the
-order is read by its id, until a row matches it again.
+explains may still belong to it, and one of an earlier day may be any order's, where ids begin anew
+each day: nothing of it is taken, nothing is bought in the symbol and the order is read by its id,
+until a row matches it again.
 
 A row that goes back is an old one, from a lagging node: it is counted and changes nothing. It is a
 correction, and halts the symbol once, if a second read shows the same, no row in between continued
@@ -85,7 +86,7 @@ def is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     row, shown = order.row, order.shown
     _learn_totals(state, order, report)
     wrong = contradiction(row, report, shown.totals, known_prices(state, row))
-    if wrong is not None:
+    if wrong is not None and report.trading_date >= row.trading_date:
         tracked = state.intents.get(row.intent_id or "")
         is_found = tracked is not None and tracked.state is SendState.MATCHED
         if tracked is not None and is_found and another_order(row, report) is not None:
@@ -234,21 +235,20 @@ def _strange_price(state: State, order: TrackedOrder) -> tuple[str, Numbers]:
 
 
 def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
-    """Return the rows without those of a former id that are about another order: they count towards
-    what an amended order has matched, and are not merged separately.
+    """Return the rows without those of a former id that are about another order, or of an earlier
+    day: they count towards what an amended order has matched, and are not merged separately.
     """
     own = []
     for report in reports:
-        order, wrong = None, None
-        if state.chains.is_former(report.order_id):
-            order = state.orders.get(state.chains.first(report.order_id))
-        if order is not None:
-            near = known_prices(state, order.row)
-            wrong = contradiction(order.row, report, {report.quantity}, near)
-        if order is not None and wrong is not None:
-            _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
-        else:
+        order = state.orders.get(state.chains.first(report.order_id))
+        if order is None or not state.chains.is_former(report.order_id):
             own.append(report)
+        elif report.trading_date >= order.row.trading_date:
+            near = known_prices(state, order.row)
+            if wrong := contradiction(order.row, report, {report.quantity}, near):
+                _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
+            else:
+                own.append(report)
     return own
 
 

@@ -360,6 +360,44 @@ def _next_morning(hour: int) -> tuple[Stage, OrderReport]:
     return stage, old
 
 
+OF_YESTERDAY: list[dict[str, object]] = [
+    {"symbol": "FPT"},
+    {"side": Side.BUY},
+    {"quantity": 5_000, "executed": 5_000, "state": OrderState.FILLED, "status": "MATCHED_ALL"},
+]
+
+
+@pytest.mark.parametrize("changes", OF_YESTERDAY, ids=str)
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_an_earlier_days_order_under_an_id_that_is_used_again_keeps_no_exit_away(
+    changes: dict[str, object], *, is_filled: bool
+) -> None:
+    held = RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")
+    stage = Stage(sellable=1_000, recovery=Recovery(DAY, strategies={"test": held}))
+    stage.quote()
+    stage.request(lambda s: s.sell(500, limit=27_000, why="half out"))
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD1")
+    filled = report_of(sale, executed=500, state=OrderState.FILLED, status="MATCHED_ALL")
+    ended = report_of(sale, cancelled=500, state=OrderState.CANCELLED, status="CANCELLED")
+    yesterdays = {"trading_date": DAY - timedelta(days=1), **changes}
+    if is_filled:
+        stage.after(2).row(filled)
+
+    stage.after(15).book(report_of(sale, **yesterdays))  # type: ignore[arg-type]
+    stage.after(1).row(report_of(sale, **yesterdays))  # type: ignore[arg-type]
+    told = _alerts(stage)
+    if not is_filled:
+        stage.after(1).row(ended)
+    stage.after(60).quote()
+    stage.request(lambda s: s.sell(500, limit=26_900, why="the rest"))
+
+    assert "ROW_CONTRADICTS" not in told
+    assert ("ROW_AMBIGUOUS" in told) is not is_filled
+    assert stage.engine.status().halted_symbols == {}
+    assert stage.decided()[0] is Verdict.PASSED
+
+
 def test_before_the_exchanges_open_a_list_of_the_day_before_is_as_it_should_be() -> None:
     stage, old = _next_morning(7)
 
