@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.broker.errors import Malformed
+from bot.broker.errors import Malformed, Refused
 from bot.broker.paging import read_pages
 from bot.protocol import calls
 from bot.protocol.envelope import seal
@@ -74,6 +74,55 @@ async def test_an_order_history_without_pages_is_read_once() -> None:
 
     assert [len(page.orders) for page in found] == [2]
     assert len(bench.played.asked) == 2
+
+
+def refused(status: int) -> Reply:
+    return Reply({"error_code": str(status), "message": "no"}, status)
+
+
+def many(first: int, count: int) -> Reply:
+    return orders(*(str(each) for each in range(first, first + count)))
+
+
+@pytest.mark.parametrize("status", [400, 404])
+@pytest.mark.parametrize(
+    "before", [[many(1, 1)], [many(1, 19)], [many(1, 20), many(21, 10)], [many(1, 7), many(8, 6)]]
+)
+async def test_an_order_history_ends_where_a_page_that_it_does_not_have_is_refused(
+    status: int, before: list[Reply]
+) -> None:
+    bench = desk(*before, refused(status))
+
+    found = await pages(bench, calls.ORDER_HISTORY_CODEC, sub_account_id="0001234567")
+
+    assert len(found) == len(before)
+    assert len(bench.played.asked) == len(before) + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [
+        ([], 404),  # nothing of it was read
+        ([many(1, 20)], 404),  # a page that may be full
+        ([many(1, 7), many(8, 7)], 404),
+        ([many(1, 1)], 403),
+        ([many(1, 1)], 500),
+    ],
+)
+async def test_any_other_refusal_leaves_an_order_history_unread(
+    before: list[Reply], status: int
+) -> None:
+    bench = desk(*before, refused(status))
+
+    with pytest.raises(Refused):
+        await pages(bench, calls.ORDER_HISTORY_CODEC, sub_account_id="0001234567")
+
+
+async def test_a_promised_page_that_is_refused_leaves_a_list_unread() -> None:
+    bench = desk(screen(1, "A", "B", total=5), refused(404))
+
+    with pytest.raises(Refused):
+        await pages(bench, calls.CODECS["screener"])
 
 
 async def test_a_page_that_comes_again_is_malformed() -> None:
