@@ -286,8 +286,8 @@ async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
     if not accounts:
         raise Malformed(SUB_ACCOUNTS.name, "the broker lists no sub-account")
     found = matching_accounts(accounts, wanted)
-    if len(found) == 1:
-        return found[0]
+    if len({(each.id, each.extended_id) for each in found}) == 1:
+        return found[0]  # the list may name it twice
     named = ", ".join(f"{each.masked} {each.type}" for each in accounts)
     how_many = "no sub-account matches" if not found else "more than one sub-account matches"
     suffix = accounts[0].extended_id.rpartition(".")[2]

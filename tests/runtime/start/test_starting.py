@@ -215,6 +215,21 @@ async def test_a_broker_that_lists_no_sub_account_ends_other_starts_as_one_that_
     assert (ended.problems[0].code, ended.exit_code) == ("E-NET-001", ExitCode.UNREACHABLE)
 
 
+@pytest.mark.parametrize("wanted", ["normal", ".1", "120C000008.1", "0001234567"])
+async def test_an_account_that_the_broker_lists_twice_is_one(wanted: str) -> None:
+    bench = desk(USER, listing(LISTED, LISTED | {"name": "again"}))
+
+    assert (await choose_account(bench.broker.client, wanted)).extended_id == "120C000008.1"
+
+
+@pytest.mark.parametrize("other", [{"id": "0007654321"}, {"sub_account_ext": "120C000009.1"}])
+async def test_two_accounts_that_one_setting_names_end_a_start(other: dict[str, str]) -> None:
+    bench = desk(USER, listing(LISTED, LISTED | other))
+
+    with pytest.raises(OperatorMistake, match="more than one sub-account matches 'normal'"):
+        await choose_account(bench.broker.client, "normal")
+
+
 async def test_an_account_that_the_broker_does_not_list_ends_a_start_whatever_is_open() -> None:
     bench = desk(USER, listing(LISTED))
 
