@@ -138,7 +138,7 @@ def begin_day(state: State, ended: date) -> None:
             belief.close, belief.close_day, belief.is_close_read = belief.price, ended, False
         belief.frame, belief.reference, belief.references_shown = None, None, ()
         belief.has_traded, belief.volumes_shown = False, 0
-        belief.first_last, belief.is_priced = None, False
+        belief.first_last, belief.shown_reference, belief.is_priced = None, None, False
         belief.excused.clear()
         ex_dates.end_day(state, belief, ended)
         for source in belief.sources:

@@ -369,6 +369,7 @@ class Passing:
         known = belief.of(state, symbol)
         state.quotes[symbol], known.price = QuoteSeen(at, quote), quote.last
         known.has_traded |= bool(quote.volume)
+        known.shown_reference = quote.reference  # by those before it
         state.exposure.quoted(symbol, quote.last)
         losses.mark(state, quote)
         sources = [known.quotes]

@@ -173,8 +173,9 @@ class Belief:
     the close, not our last quote or a person, and no file gives another reference. `is_asked`: the
     shell has looked for a close; without one nothing confirms a price then. `has_traded`: enough
     trusted quotes in a row have shown a volume of today, and `reference`: with this one; of the
-    last in a row `volumes_shown` is the number, `references_shown` the references. `first_last` is
-    the last price of the day's first trusted quote; `is_priced`: that is past. `excused` are
+    last in a row `volumes_shown` is the number, `references_shown` the references;
+    `shown_reference` is that of the newest trusted quote with one. `first_last` is the last price
+    of the day's first trusted quote; `is_priced`: that is past. `excused` are
     kinds of findings that a person has accepted for today, `resumes` how often.
     `has_supposed_kind`: no table says whether it is a share or an ETF. `noted`: the last close that
     was journalled.
@@ -190,6 +191,7 @@ class Belief:
     reference: int | None = None
     volumes_shown: int = 0
     references_shown: tuple[int, ...] = ()
+    shown_reference: int | None = None
     first_last: int | None = None
     is_priced: bool = False
     ex_dates: frozenset[date] = frozenset()

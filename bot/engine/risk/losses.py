@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from datetime import date
 
 from bot.domain.entry import ENTRIES_SCOPE, Fill, Numbers, RunState, StateChanged
-from bot.domain.instrument import Phase
+from bot.domain.instrument import Instrument, Phase
 from bot.domain.order import Intent, Side
 from bot.domain.quote import Quote
 from bot.domain.rulebook import PPM
 from bot.engine import belief, gate
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.control_state import Standing
-from bot.engine.findings import AVERAGED
+from bot.engine.findings import AVERAGED, frame_around
 from bot.engine.flows import is_near
 from bot.engine.state import State, StrategyState
 
@@ -66,11 +66,33 @@ def mark(state: State, quote: Quote) -> None:
     and before the first trade its last price is. One without a reference has the day's.
     """
     reference, known = quote.reference, state.exposure.mark_of(quote.symbol)
-    if reference is None and known is not None:
+    if reference is not None:
+        reference = _believed(state, quote, reference)
+    elif known is not None:
         reference = known.reference
     if reference is not None and _trades(state, quote.symbol):
         price = quote.last if _has_traded(state, quote, reference) else reference
         state.exposure.mark(quote.symbol, Mark(price, reference))
+
+
+def _believed(state: State, quote: Quote, reference: int) -> int:
+    """Return the reference from which a loss counts. A node that has not rolled its day yet shows
+    yesterday's, and what the price moved then would be a loss of today. So one above our last close
+    does not count where that is the reference by the rules: nothing that goes ex raises it.
+    Elsewhere one above what counts so far does from the second equal quote in a row on.
+    """
+    known, marked = belief.of(state, quote.symbol), state.exposure.mark_of(quote.symbol)
+    counted = marked.reference if marked is not None else known.close
+    before, known.shown_reference = known.shown_reference, reference
+    if known.is_close_read and known.close is not None and reference > known.close:
+        listed = state.instruments.get(quote.symbol)
+        instrument = listed or Instrument(quote.symbol, quote.exchange)
+        frame = frame_around(state.rules, known, instrument, reference, state.now)
+        if frame is not None and frame.of_close is not None:
+            return known.close
+    if counted is None or reference == before:
+        return reference
+    return min(counted, reference)
 
 
 def _has_traded(state: State, quote: Quote, reference: int) -> bool:

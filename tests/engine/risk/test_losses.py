@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, time, timedelta
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ from bot.domain.operations import Action, OperatorActed, TradingDayEnded
 from bot.domain.order import OrderState, Side
 from bot.domain.outcome import Accepted, Refused
 from bot.domain.plan import AccountLimits, Limits, Wake
-from bot.domain.quote import Quote
+from bot.domain.quote import ClosesRead, LastClose, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import belief
 from bot.engine.account_state import DayTrade, Mark
@@ -674,6 +675,85 @@ def test_before_the_first_trade_of_the_day_a_share_is_worth_the_reference():
     stage.after(1).quote(26_500, volume=0)
 
     assert results(stage) == 0
+
+
+def _in_the_morning(close, day=DAY - timedelta(days=1), exchange=Exchange.HOSE, **more):
+    """A thousand shares held over night, at 09:05, and a way to show a reference."""
+    stored = RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": stored})
+    settings = EngineSettings(account_limits=LIMIT)
+    stage = Stage(settings=settings, cash=10**9, sellable=1_000, recovery=recovery, is_open=False)
+    stage.now = START - timedelta(minutes=25)
+    stage.handle(InstrumentsRead(stage.now, (Instrument("HPG", exchange),)))
+    phase = Phase.PROGRESS if exchange is Exchange.UPCOM else Phase.OPEN
+    stage.handle(PhaseChanged(stage.now, exchange, phase, None))
+    stage.handle(ClosesRead(stage.now, (LastClose("HPG", close, day, 10**6, **more),)))
+    stage.account()
+    stage.handle(Reconciled(stage.now))
+
+    def show(reference, last=27_000, volume=None):
+        band = {"ceiling": None, "floor": None, "exchange": exchange}
+        stage.after(5).quote(last, reference=reference, volume=volume, **band)
+        stage.account()
+        return -results(stage)
+
+    return stage, show
+
+
+UNREAD = {"are_ex_dates_unread": True}
+
+
+@pytest.mark.parametrize("volume", [None, 0, 5_000_000])
+@pytest.mark.parametrize("more", [{}, UNREAD], ids=["read", "unread"])
+def test_a_reference_of_yesterday_makes_no_loss_of_what_the_price_moved_then(volume, more):
+    stage, show = _in_the_morning(27_000, **more)
+
+    lost = [show(28_500, volume=volume) for _ in range(4)]
+    lost += [show(27_000, volume=volume)]
+
+    assert lost == [0] * 5
+    assert _alerts(stage) == []
+    assert stage.engine.status().state is RunState.RUNNING
+
+
+def test_a_lower_reference_than_our_close_may_be_of_an_ex_date_that_nobody_told():
+    _, show = _in_the_morning(27_000)
+
+    assert show(26_500, last=26_500, volume=1_000) == 0
+
+
+def test_what_a_price_falls_from_our_close_is_a_loss_whatever_the_reference():
+    stage, show = _in_the_morning(27_000)
+
+    assert [show(28_500, last=26_900), show(27_000, last=26_900)] == [100_000, 100_000]
+    assert _alerts(stage) == ["ENTRIES_STOPPED"]
+
+
+NO_CERTAIN_CLOSE: dict[str, dict[str, Any]] = {
+    "an average": {"exchange": Exchange.UPCOM},
+    "an ex-date": {"ex_dates": frozenset({DAY})},
+    "an older close": {"day": DAY - timedelta(days=2)},
+    "not a reference": {"is_reference": False},
+}
+
+
+@pytest.mark.parametrize("why", NO_CERTAIN_CLOSE)
+def test_where_no_close_is_certain_a_higher_reference_counts_once_it_is_shown_twice(why):
+    stage, show = _in_the_morning(27_000, **NO_CERTAIN_CLOSE[why])
+
+    once = [show(28_000, volume=1_000), show(27_000, volume=1_000), show(28_000, volume=1_000)]
+    told = _alerts(stage)
+    twice = show(28_000, volume=1_000)
+
+    assert (once, told) == ([0, 0, 0], [])
+    assert twice == 1_000_000
+
+
+def test_a_reference_shown_yesterday_is_not_one_shown_twice_today():
+    stage, show = _in_the_morning(27_000, exchange=Exchange.UPCOM)
+    show(28_000)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    assert belief.of(stage.engine._state, "HPG").shown_reference is None
 
 
 def test_without_a_reference_of_today_nothing_is_counted_and_it_is_said():
