@@ -177,6 +177,18 @@ class Doubt:
     seen_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Unshown:
+    """All shares of a symbol by our fills and by reads that differ in the same way from `since` to
+    `seen_at`.
+    """
+
+    ours: int
+    found: int
+    since: datetime
+    seen_at: datetime
+
+
 @dataclass(slots=True)
 class AccountLedger:
     """Our own figures for one account: the broker's as the base, plus our fills since.
@@ -190,7 +202,7 @@ class AccountLedger:
     does not have. `paid_on`: the last day on which the broker was seen to deduct a buy of that day
     from its cash, `held_on` on which it held the money of buys back, `early_on` on which it had
     delivered what settles later that day. `past` are the base's fills of its day: an old read may
-    be of before them.
+    be of before them. `unshown`: by symbol, what fills that no row shows would explain.
     """
 
     base: AccountSnapshot
@@ -204,6 +216,7 @@ class AccountLedger:
     undelivered: frozenset[str | None] = frozenset()
     old: OldReads | None = None
     gone: dict[str, int] = field(default_factory=dict)
+    unshown: dict[str, Unshown] = field(default_factory=dict)
     paid_on: date = date.min
     held_on: date = date.min
     early_on: date = date.min

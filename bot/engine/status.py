@@ -32,7 +32,7 @@ from bot.engine.orders import (
     unseen,
 )
 from bot.engine.orders.order_words import why_still_open
-from bot.engine.risk import breaks, gone_shares, lags, losses
+from bot.engine.risk import breaks, gone_shares, lags, losses, unshown
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import Position, State, StrategyState
@@ -187,6 +187,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     health.read_alerts,
     breaks.alerts,
     lags.alerts,
+    unshown.alerts,
     gone_shares.alerts,
     doubts.alerts,
     amends.alerts,

@@ -32,7 +32,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.flows import AccountLedger, Doubt, Flow, Lack
-from bot.engine.risk import lags, rights
+from bot.engine.risk import lags, rights, unshown
 from bot.engine.risk.expected import NONE, Expected, expected_at
 from bot.engine.risk.under_way import room_of_cash, room_of_shares
 from bot.engine.state import State
@@ -120,6 +120,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         else:
             doubts[each.symbol, each.what] = doubt
     ledger.doubts = doubts
+    unshown.follow(state, ledger, snapshot, expected, lack)
     ours, listed = expected.holdings, snapshot.holdings.keys()
     as_ours = {each for each in ours if snapshot.held(each).sellable == ours[each].sellable}
     is_sellable_ours = not (ours.keys() & listed) - as_ours - {each.symbol for each in certain}
