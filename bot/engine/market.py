@@ -347,17 +347,19 @@ class Passing:
         """Yield the symbols whose price moves the day's result, with the shares and their mark."""
         return self._state.exposure.at_stake(account)
 
-    def show_quotes(self, quote: Quote, depth: Depth | None) -> None:
-        """Apply a quote and a depth without waking anybody. What may be wrong is left to the full
-        judgement.
+    def show_quotes(self, quote: Quote, depth: Depth | None) -> bool:
+        """Apply a quote and a depth without waking anybody. Return False, changing nothing, for
+        what may be wrong: it is left to the full judgement.
         """
         symbol = quote.symbol
         levels = () if depth is None else (*depth.bids, *depth.asks)
         of_day = {each for each in (quote.open, quote.high, quote.low) if each}
         prices = of_day | {quote.last, *(level.price for level in levels)}
         is_held = belief.is_held(self._state, symbol)
-        if not is_held and self.is_plain(symbol, prices, quote.volume or 0):
-            self.pass_quotes(quote, depth)
+        if is_held or not self.is_plain(symbol, prices, quote.volume or 0):
+            return False
+        self.pass_quotes(quote, depth)
+        return True
 
     def pass_quotes(self, quote: Quote, depth: Depth | None) -> None:
         """Apply the last of the quotes and depths that nobody acted on. Their own time is when they

@@ -104,7 +104,8 @@ def _tested(trades: Sequence[Trade], width: timedelta) -> list[Bar]:
     source = ListedBars([*bars, day_after])
     market = Market(RULES, load_symbols(), source, {"HPG": [width]}, {"HPG": HPG})
     days = market.days(DAY, DAY + timedelta(days=1))
-    shown = (bar for day in days for second in day.seconds for bar in day.instant(second).shown)
+    instants = (day.instant(second) for day in days for second in day.seconds)
+    shown = (bar for instant in instants for bar in (*instant.shown, *instant.held))
     return [bar for bar in shown if bar.start < _at("15:00")]
 
 

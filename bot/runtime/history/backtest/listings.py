@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, time
 from typing import Final
 
-from bot.domain.instrument import Instrument, SymbolTable
+from bot.domain.instrument import Exchange, Instrument, SymbolTable
 from bot.domain.local_time import instant_of
 from bot.domain.quote import LastClose
 from bot.domain.rulebook import Rulebook
@@ -99,3 +99,12 @@ class Listings:
         for symbol in listed:
             if self._exchange.market(symbol).totals.last is not None:
                 self._last_day[symbol] = day
+
+
+def fall_of(close: int, listing: Listing, ratio: float) -> int:
+    """Return by how much a share falls on its ex-date. On UPCOM the reference comes from an average
+    of the day before, so it does not say what the share has lost since its close.
+    """
+    if listing.instrument.exchange is Exchange.UPCOM:
+        return close - round(close * ratio)
+    return close - listing.reference

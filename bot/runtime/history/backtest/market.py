@@ -1,8 +1,9 @@
 """The market of a backtest: turns bars into the instants of a day, in time order.
 
 At one instant things happen in the order of the fields of `Instant`: bars that end there fill
-resting orders, an auction is matched and phases change, strategies are shown the bars that have
-closed, and bars that begin there fill takers. Nothing of a bar is shown before it has ended.
+resting orders, an auction is matched, strategies are shown the bars that have closed, phases
+change, quotes and the daily bar of the day before are shown, and bars that begin there fill takers.
+Nothing of a bar is shown before it has ended.
 
 Strategies get the bars that polling would have built: in trading phases a bar without a trade is
 flat at the previous price. Auction trades come with the bar that the source assigns them to.
@@ -50,15 +51,16 @@ class Instant:
     """What happens at one time. `auctions`: price and volume matched by an ending auction; the
     volume is None if it is not known apart from that of the bar just ended.
 
-    `moves`: a phase begins on some exchange.
+    `moves`: a phase begins on some exchange. `held`: the daily bars of the day before.
     """
 
     at: datetime
     ended: list[Bar] = field(default_factory=list)
     auctions: dict[str, Auction] = field(default_factory=dict)
+    shown: list[Bar] = field(default_factory=list)
     moves: bool = False
     quoted: list[str] = field(default_factory=list)
-    shown: list[Bar] = field(default_factory=list)
+    held: list[Bar] = field(default_factory=list)
     begun: list[Bar] = field(default_factory=list)
 
 
@@ -105,7 +107,7 @@ class MarketDay:
             made.quoted += [symbol] * len(within(rows.quoted_at, second, second))
             if rows.held is not None and rows.held[0] == second:
                 made.quoted.append(symbol)
-                made.shown.append(rows.held[1])
+                made.held.append(rows.held[1])
             for series in rows.series:
                 shown = within(series.shown_at, second, second)
                 made.shown += [series.bar(index) for index in shown]

@@ -8,7 +8,7 @@ Engine deadlines before an instant are processed first, at their own time.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Final
@@ -42,7 +42,7 @@ from bot.runtime.history.backtest.conditions import assumptions_of, require_poss
 from bot.runtime.history.backtest.exchange import BarExchange
 from bot.runtime.history.backtest.fast import FastGear, HandOver, why_not
 from bot.runtime.history.backtest.fills import depth_of, quote_of
-from bot.runtime.history.backtest.listings import OPENS_AT, Listings
+from bot.runtime.history.backtest.listings import OPENS_AT, Listings, fall_of
 from bot.runtime.history.backtest.loop import Loop, Timer, engines_own, timers_of
 from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay
 from bot.runtime.history.backtest.over_recording import pay_falls, play_recording
@@ -237,7 +237,7 @@ class _Run:
         closes = self.listings.closes(day)
         listings = self.listings.of(day)
         falls = {  # by how much a share fell on its ex-date: the bars do not say what it paid
-            symbol: (_fall(self._exchange.market(symbol).anchor, listing, ratio), held)
+            symbol: (fall_of(self._exchange.market(symbol).anchor, listing, ratio), held)
             for listing in listings
             if (ratio := day.symbols[symbol := listing.instrument.symbol].frame.ex_ratio)
             is not None
@@ -291,8 +291,9 @@ class _Run:
         for bar in instant.ended:
             exchange.end_bar(bar, at)
             self._bars += 1
-        if instant.moves or exchange.news:
-            self._poll(self._listed if instant.moves else instant.quoted, at)
+        quoted = self._listed if instant.moves else instant.quoted
+        ended = {bar.symbol for bar in instant.shown}
+        unshown = self._poll(quoted, ended, at)
         moved = exchange.enter(at, instant.auctions) if instant.moves else []
         for event in broker.news(at):
             self._loop.handle(event)
@@ -300,11 +301,17 @@ class _Run:
             due = self._account.next_settlement()
             if due is not None and due <= at:
                 self._loop.handle(broker.account_read(at))
-            for each in moved:
-                self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
-        for symbol in self._listed if instant.moves else instant.quoted:
+        judged = unshown & ended
+        for symbol in sorted(judged):  # live, a poll within the bar was judged before its end
             self._quote(symbol, at)
-        for bar in instant.shown:
+        for bar in instant.shown:  # live, bars close before any event of the instant of their end
+            self._loop.handle(BarClosed(at, bar))
+        for each in moved:
+            self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
+        for symbol in quoted:
+            if symbol not in judged:
+                self._quote(symbol, at)
+        for bar in instant.held:
             self._loop.handle(BarClosed(at, bar))
         left = self._engine.passing.left_to_lose(broker.script.extended_id)
         if left is not None and left <= 0:  # live, the next read of the account would find it
@@ -316,14 +323,24 @@ class _Run:
             self._quote(symbol, at)
         self._loop.handle(TimerFired(at, timer.strategy, timer.at))
 
-    def _poll(self, symbols: Iterable[str], at: datetime) -> None:
-        """Show what polls have seen up to now, waking nobody: a hook that a fill or a new phase
-        wakes has a quote as fresh as live. Where an exchange did not trade, nothing was polled.
+    def _poll(self, symbols: Iterable[str], ended: Collection[str], at: datetime) -> set[str]:
+        """Show what polls have seen up to now, waking nobody: a hook that a bar, a fill or a new
+        phase wakes has a quote as fresh as live. Where an exchange did not trade, nothing was
+        polled but what the closing auction matched, of which a bar has `ended`. Return the symbols
+        whose quotes have to be judged in full.
         """
-        exchange = self._exchange
+        left = set[str]()
         for symbol in symbols:
-            if symbol in self._listed and exchange.market(symbol).day.phase not in SILENT_PHASES:
-                self._engine.passing.show_quotes(*self._seen(symbol, at))
+            market = self._exchange.market(symbol) if symbol in self._listed else None
+            if market is None or (market.day.phase in SILENT_PHASES and symbol not in ended):
+                continue
+            quote, depth = self._seen(symbol, at)
+            prices = filter(None, (quote.last, quote.open, quote.high, quote.low))
+            # On an ex-date the engine uses a wider band than the quote's own.
+            is_within = all(map(market.band.holds, prices))
+            if not is_within or not self._engine.passing.show_quotes(quote, depth):
+                left.add(symbol)
+        return left
 
     def _quote(self, symbol: str, at: datetime) -> None:
         """Show what a poll would see now, and wake those who want quotes."""
@@ -358,15 +375,6 @@ class _Run:
             bars=self._bars + (self._fast.bars if self._fast is not None else 0),
             why_slow=self._why_slow,
         )
-
-
-def _fall(close: int, listing: Listing, ratio: float) -> int:
-    """Return by how much a share falls on its ex-date. On UPCOM the reference comes from an average
-    of the day before, so it does not say what the share has lost since its close.
-    """
-    if listing.instrument.exchange is Exchange.UPCOM:
-        return close - round(close * ratio)
-    return close - listing.reference
 
 
 def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timedelta, ...]]:

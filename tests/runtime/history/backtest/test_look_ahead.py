@@ -94,7 +94,7 @@ class Chaser(Strategy):
 def test_what_a_fill_or_a_new_phase_finds_tells_nothing_of_later(fill: FillName) -> None:
     wake, order = Wake(bar=MINUTE, on_phase=True), OrderPlan(expire_after=5 * MINUTE)
     futures = [
-        [*PAST, bar("14:29", 27_000), bar("14:30", close), bar("14:45", close)]
+        [*PAST, bar("14:20", 27_000), bar("14:30", close), bar("14:45", close)]
         for close in (26_000, 28_000)
     ]
 

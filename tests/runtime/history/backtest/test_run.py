@@ -1,6 +1,7 @@
 """A backtest: the engine's orders, filled from bars that had not begun when they were sent."""
 
 from datetime import date, timedelta
+from typing import ClassVar
 
 import pytest
 
@@ -113,3 +114,45 @@ def test_two_shares_going_ex_on_one_day_are_paid_and_stop_nothing() -> None:
     assert not [each for each in result.assumptions if each.startswith("alert")]
     # Nothing is known before the first bar of all; what no trade has changed is flat.
     assert result.counts == {"SKIP": 2 * (3 * WHOLE_DAY - 5)}
+
+
+class BuyEach(Strategy):
+    def on_bar(self, bar: BarView) -> None:
+        if bar.volume:
+            self.buy(100, limit=27_000, why=f"{bar.close}")
+
+
+def test_a_price_that_is_not_believed_is_held_before_its_own_bar_wakes_anybody() -> None:
+    bars = [bar("09:20", 27_000), bar("09:21", 27_000, 27_010, 27_000, 27_010)]
+
+    result = backtest(BuyEach, bars)
+
+    assert [(each.why, each.code) for each in result.decisions if each.quantity] == [
+        ("27000", "OK"),
+        ("27010", "HELD_DATA"),
+    ]
+
+
+class LookAtQuotes(Strategy):
+    seen: ClassVar[dict[str, tuple[int, int | None]]] = {}
+
+    def on_bar(self, bar: BarView) -> None:
+        assert self.quote is not None
+        self.seen[clock(bar.start)] = self.quote.last, self.quote.volume
+
+
+@pytest.mark.parametrize("why_slow", ["", "it is to be compared"])
+def test_a_bar_finds_all_that_it_holds_in_the_quote_also_that_of_the_closing_auction(
+    why_slow: str,
+) -> None:
+    clocks = ("14:28", "14:29", "14:45", "14:46")
+    bars = [bar(clock, 27_000 + 50 * number) for number, clock in enumerate(clocks)]
+    LookAtQuotes.seen.clear()
+
+    backtest(LookAtQuotes, bars, why_slow=why_slow)
+
+    assert [LookAtQuotes.seen[f"14:{minute}:00"] for minute in (28, 29, 45)] == [
+        (27_000, 100_000),
+        (27_050, 200_000),
+        (27_100, 300_000),
+    ]
