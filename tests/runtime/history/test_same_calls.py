@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar, Final
 
+import pytest
+
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import (
     Event,
@@ -124,3 +126,23 @@ def test_a_bar_then_the_phase_and_then_a_quote_wake_at_one_instant() -> None:
         "on_quote",
     ]
     assert _tested(plans, "") == live
+
+
+@pytest.mark.parametrize("why_slow", ["", "it is to be compared"])
+def test_bars_that_end_together_wake_in_the_order_of_strategies_and_their_symbols(
+    why_slow: str,
+) -> None:
+    plans = [
+        replace(PLAN, name="wide", symbols=("HPG", "FPT"), wake=Wake(bar=5 * MINUTE)),
+        replace(PLAN, name="narrow", symbols=("FPT", "HPG"), wake=Wake(bar=MINUTE)),
+    ]
+
+    live = _live(plans)
+
+    assert [each[1:3] for each in live if each[0] == "14:25:00"] == [
+        ("wide", "HPG"),
+        ("wide", "FPT"),
+        ("narrow", "FPT"),
+        ("narrow", "HPG"),
+    ]
+    assert _tested(plans, why_slow) == live

@@ -97,7 +97,7 @@ class FastGear:
         self._counts = counts
         self._deep = deep
         self._account = account
-        self._known: dict[tuple[str, int], tuple[Passed, tuple[Listener, ...]]] = {}
+        self._known: dict[tuple[str, timedelta], tuple[Passed, tuple[Listener, ...]]] = {}
         self._shown: list[tuple[Passed, tuple[Listener, ...]]] = []
         self._day: MarketDay | None = None
         self._is_plain: bool | None = None
@@ -106,21 +106,22 @@ class FastGear:
     def begin(self, day: MarketDay) -> None:
         """Look ahead at a day; all bars of the previous day have been taken or passed."""
         self._day, self._is_plain = day, None
-        self._shown = []
         for symbol, rows in day.rows.items():
             for series in rows.series:
-                known = self._known.get((symbol, series.width))
+                key = symbol, timedelta(seconds=series.width)
+                known = self._known.get(key)
                 if known is None:
                     passed = Passed(series, IndicatorColumns(), self._see)
-                    width = timedelta(seconds=series.width)
-                    hearers = self._engine.passing.hearers(symbol, width)
+                    hearers = self._engine.passing.hearers(*key)
                     for hearer in hearers:
                         hearer.series.indicators = passed.indicators
                     listeners = tuple(Listener(each, passed, self._counts) for each in hearers)
-                    known = self._known[symbol, series.width] = passed, listeners
+                    known = self._known[key] = passed, listeners
                 known[0].series = series
                 known[0].indicators.look_ahead(series.rows.close)
-                self._shown.append(known)
+        # Bars that end together wake in the engine's order.
+        wanted = self._engine.bars_wanted()
+        self._shown = [known for each in wanted if (known := self._known.get(each)) is not None]
 
     # ------------------------------------------------------------------------------ passing over
 

@@ -9,7 +9,7 @@ Strategies get the bars that polling would have built: in trading phases a bar w
 flat at the previous price. Auction trades come with the bar that the source assigns them to.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
@@ -23,6 +23,7 @@ from bot.domain.instrument import Exchange, Instrument, SymbolTable
 from bot.domain.local_time import instant_of, local_of
 from bot.domain.quote import Bar
 from bot.domain.rulebook import Rulebook
+from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.fills import OPENING_PERCENT
 from bot.runtime.history.backtest.rows import (
     DAY_S,
@@ -260,6 +261,17 @@ class Market:
                 day.series.append(series)
             elif len(bars):
                 self._of_a_day[symbol] = series.bar(0)
+
+
+def wanted_of(strategies: Iterable[LoadedStrategy]) -> Mapping[str, tuple[timedelta, ...]]:
+    """Return the symbols of the strategies, and the bar widths that they take of each."""
+    found: dict[str, dict[timedelta, None]] = {}
+    for plan in (each.plan for each in strategies):
+        for symbol in plan.symbols:
+            widths = found.setdefault(symbol, {})
+            if plan.wake.bar is not None:
+                widths[plan.wake.bar] = None
+    return {symbol: tuple(widths) for symbol, widths in found.items()}
 
 
 def _traded(bars: Rows, first: int, last: int) -> Iterator[int]:

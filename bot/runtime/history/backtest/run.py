@@ -32,7 +32,7 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, EarlierOrdersRead, OperatorActed, TradingDayEnded
 from bot.domain.plan import PriceBasis
-from bot.domain.quote import ClosesRead, Depth, Quote
+from bot.domain.quote import Bar, ClosesRead, Depth, Quote
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.engine import Engine
 from bot.engine.risk.view import SILENT_PHASES
@@ -44,7 +44,7 @@ from bot.runtime.history.backtest.fast import FastGear, HandOver, why_not
 from bot.runtime.history.backtest.fills import depth_of, quote_of
 from bot.runtime.history.backtest.listings import OPENS_AT, Listings, fall_of
 from bot.runtime.history.backtest.loop import Loop, Timer, engines_own, timers_of
-from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay
+from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay, wanted_of
 from bot.runtime.history.backtest.over_recording import pay_falls, play_recording
 from bot.runtime.history.backtest.passed import PassedContext
 from bot.runtime.history.backtest.result import (
@@ -145,13 +145,12 @@ class _Run:
             for each in spec.strategies
         ]
         self.market = Market(
-            spec.rulebook, table, spec.source, _wanted(spec.strategies), _known(spec)
+            spec.rulebook, table, spec.source, wanted_of(spec.strategies), _known(spec)
         )
         # The broker reports every change at once, so nothing has to be read or becomes old.
-        shared = replace(spec.settings.account_limits, max_account_age=None)
         settings = replace(
             spec.settings,
-            account_limits=shared,
+            account_limits=replace(spec.settings.account_limits, max_account_age=None),
             poll_backoff=(ONE_DAY,),
             takes_bars_whole=True,
             sums_up_days=bool(why_slow),
@@ -165,6 +164,7 @@ class _Run:
             invoke=hand_over,
             context=Context if self._why_slow else PassedContext,
         )
+        self._places = {series: place for place, series in enumerate(engine.bars_wanted())}
         self._account = Account(spec.rulebook, cash=spec.cash)
         began = instant_of(spec.first - LOOK_BACK, time())
         self._exchange = BarExchange(spec.rulebook, self._account, at=began, fill=spec.fill)
@@ -304,18 +304,22 @@ class _Run:
         judged = unshown & ended
         for symbol in sorted(judged):  # live, a poll within the bar was judged before its end
             self._quote(symbol, at)
-        for bar in instant.shown:  # live, bars close before any event of the instant of their end
+        # Live, bars close before any event of the instant of their end, in the order of the plans.
+        for bar in sorted(instant.shown, key=self._place_of):
             self._loop.handle(BarClosed(at, bar))
         for each in moved:
             self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
         for symbol in quoted:
             if symbol not in judged:
                 self._quote(symbol, at)
-        for bar in instant.held:
+        for bar in sorted(instant.held, key=self._place_of):
             self._loop.handle(BarClosed(at, bar))
         left = self._engine.passing.left_to_lose(broker.script.extended_id)
         if left is not None and left <= 0:  # live, the next read of the account would find it
             self._loop.handle(broker.account_read(at))
+
+    def _place_of(self, bar: Bar) -> int:
+        return self._places[bar.symbol, timedelta(seconds=bar.seconds)]
 
     def _fire(self, at: datetime, timer: Timer) -> None:
         self._loop.pass_to(at)
@@ -377,17 +381,6 @@ class _Run:
         )
 
 
-def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timedelta, ...]]:
-    """Return the symbols of the strategies, and the bar widths that they take of each."""
-    found: dict[str, dict[timedelta, None]] = {}
-    for plan in (each.plan for each in strategies):
-        for symbol in plan.symbols:
-            widths = found.setdefault(symbol, {})
-            if plan.wake.bar is not None:
-                widths[plan.wake.bar] = None
-    return {symbol: tuple(widths) for symbol, widths in found.items()}
-
-
 def _deep(strategies: tuple[LoadedStrategy, ...]) -> Iterator[str]:
     """Yield the symbols of the strategies that look at depth."""
     for plan in (each.plan for each in strategies):
@@ -398,4 +391,4 @@ def _deep(strategies: tuple[LoadedStrategy, ...]) -> Iterator[str]:
 def _known(spec: BacktestSpec) -> Mapping[str, Instrument]:
     """Return where each symbol trades; the day's table takes precedence."""
     given = {i.symbol: i for each in spec.strategies for i in each.instruments}
-    return {s: given.get(s, Instrument(s, Exchange.HOSE)) for s in _wanted(spec.strategies)}
+    return {s: given.get(s, Instrument(s, Exchange.HOSE)) for s in wanted_of(spec.strategies)}
