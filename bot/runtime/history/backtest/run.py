@@ -390,5 +390,4 @@ def _deep(strategies: tuple[LoadedStrategy, ...]) -> Iterator[str]:
 
 def _known(spec: BacktestSpec) -> Mapping[str, Instrument]:
     """Return where each symbol trades; the day's table takes precedence."""
-    given = {i.symbol: i for each in spec.strategies for i in each.instruments}
-    return {s: given.get(s, Instrument(s, Exchange.HOSE)) for s in wanted_of(spec.strategies)}
+    return {i.symbol: i for each in spec.strategies for i in each.instruments}

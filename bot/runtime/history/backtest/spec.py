@@ -14,8 +14,9 @@ from bot.config.settings.engine_terms import engine_settings_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
+from bot.config.strategies.check import Market
 from bot.config.strategies.load import check_files, market_of
-from bot.domain.instrument import Instrument
+from bot.domain.instrument import Exchange, Instrument
 from bot.domain.quote import DAY
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
@@ -35,6 +36,13 @@ from bot.sandbox.markets.replay.data import EARLY_S
 
 STORE: Final = "data"
 """The folder of the stored bars in a bot's state directory."""
+
+
+_UNLISTED: Final = (
+    "is not in the shipped table, and no daily file says where it trades: ticks, band and phases "
+    "would be guessed. Name its exchange in a daily file beside the bars (symbol,exchange,date): "
+    "bot docs market-files"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +88,23 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
     last = wanted.last or _ends(source, source.symbols(), recorded)[1]
     market = market_of(last, loaded)
     checked = check_files(wanted.files, base_dir=wanted.base_dir, market=market)
+    symbols = {symbol for each in checked for symbol in each.plan.symbols}
+    listed = {symbol: _listing(symbol, market, source, recorded) for symbol in symbols}
+    if unlisted := [
+        each.document.at_value("E-BT-010", f"{symbol} {_UNLISTED}", ("symbols", index))
+        for each in checked
+        for index, symbol in enumerate(each.plan.symbols)
+        if listed[symbol] is None and source.span(symbol) is not None  # else it has no bars
+    ]:
+        raise OperatorMistake(unlisted)
     strategies = tuple(
-        LoadedStrategy(each.plan, each.factory, market.instruments(each.plan)) for each in checked
+        LoadedStrategy(
+            each.plan,
+            each.factory,
+            tuple(its for symbol in each.plan.symbols if (its := listed[symbol]) is not None),
+        )
+        for each in checked
     )
-    symbols = {symbol for each in strategies for symbol in each.plan.symbols}
     if recorded is None:
         _require_as_quoted(source, symbols)
     if wanted.data and recorded is None:  # the store was checked when it was filled
@@ -115,6 +136,25 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
     )
     require_possible(spec, places)
     return spec
+
+
+def _listing(
+    symbol: str, market: Market, source: OpenedBars, recorded: RecordedDays | None
+) -> Instrument | None:
+    """Return where a symbol trades by the table, else by the data; on a day between or outside its
+    listings by the one before, else the first. None: nothing says it.
+    """
+    if (listed := market.symbols.instrument(symbol, market.on)) is not None:
+        return listed
+    if recorded is not None and (quote := recorded.quotes.get(symbol)) is not None:
+        return recorded.instruments.get(symbol, Instrument(symbol, quote.exchange))
+    days = sorted((day, on) for _, on, day, _ in source.days.rows(symbol) if on in set(Exchange))
+    if days:
+        named = [on for day, on in days if day <= market.on] or [days[0][1]]
+        return Instrument(symbol, Exchange(named[-1]))
+    listings = market.symbols.listings.get(symbol, ())
+    earlier = [each for each in listings if each.since <= market.on]
+    return next((each.instrument for each in earlier[-1:] or listings[:1]), None)
 
 
 def _ends(

@@ -1,10 +1,17 @@
 """A result says what it rests on."""
 
 from dataclasses import replace
-from datetime import time, timedelta
+from datetime import date, time, timedelta
+from pathlib import Path
 
+import pytest
+
+from bot.config.problems import OperatorMistake
 from bot.domain.calendar import EarlyClose
+from bot.domain.instrument import Exchange, Instrument
 from bot.runtime.history.backtest.conditions import assumptions_of, assumptions_of_recording
+from bot.runtime.history.backtest.spec import Wanted
+from bot.runtime.history.backtest.spec import spec_of as spec_of_wanted
 from bot.runtime.history.recording.recorded_days import RecordedDays
 from bot.runtime.history.store.store import ListedBars
 from tests.runtime.history.backtest.gears import spec_of
@@ -35,3 +42,68 @@ def test_a_result_says_that_no_token_is_missing() -> None:
     assert any(
         "no 2FA token is missing (on_2fa has no effect)" in each for each in over_a_recording
     )
+
+
+BVB = """\
+name: mine
+use: sma_cross
+symbols: [HPG, BVB]
+wake: {bar: 1m}
+order: {size: {shares: 100}}
+"""
+
+
+def _wanted(folder: Path, daily: str) -> Wanted:
+    """A strategy that also trades a symbol which the table does not have."""
+    (folder / "mine.yaml").write_text(BVB)
+    bars = folder / "bars"
+    bars.mkdir()
+    for symbol, price in (("HPG", 27_000), ("BVB", 12_400)):
+        row = f"2026-11-19 09:20,{price},{price},{price},{price},1000"
+        (bars / f"{symbol}.csv").write_text(f"time,open,high,low,close,volume\n{row}\n")
+    if daily:
+        (bars / "daily.csv").write_text(f"symbol,exchange,date\n{daily}\n")
+    return Wanted(files=[folder / "mine.yaml"], data=[bars])
+
+
+@pytest.mark.parametrize(
+    "daily", ["", "HPG,HOSE,2026-11-19", "BVB,,2026-11-19", "BVB,X,2026-11-19"]
+)
+def test_a_symbol_of_which_nothing_says_where_it_trades_is_refused_at_its_place(
+    daily: str, tmp_path: Path
+) -> None:
+    wanted = _wanted(tmp_path, daily)
+
+    with pytest.raises(OperatorMistake) as refused:
+        spec_of_wanted(wanted)
+
+    [problem] = refused.value.problems
+    assert (problem.code, problem.line, problem.column) == ("E-BT-010", 3, 16)
+    assert problem.message.startswith("BVB is not in the shipped table, and no daily file says")
+
+
+@pytest.mark.parametrize("day", ["2026-11-18", "2026-11-19", "2026-11-20"])
+def test_a_symbol_that_the_table_lacks_trades_where_a_daily_file_says(
+    day: str, tmp_path: Path
+) -> None:
+    spec = spec_of_wanted(_wanted(tmp_path, f"BVB,UPCOM,{day}"))
+
+    [strategy] = spec.strategies
+    assert strategy.instruments == (
+        Instrument("HPG", Exchange.HOSE),
+        Instrument("BVB", Exchange.UPCOM),
+    )
+
+
+@pytest.mark.parametrize("day", ["2024-12-31", "2025-01-10"])
+def test_a_day_outside_the_listings_of_a_symbol_is_played_where_it_was_listed_before(
+    day: str, tmp_path: Path
+) -> None:
+    wanted = _wanted(tmp_path, "")
+    (tmp_path / "mine.yaml").write_text(BVB.replace("HPG, BVB", "BSR"))
+    row = f"{day} 09:20,20000,20000,20000,20000,1000"
+    (tmp_path / "bars" / "BSR.csv").write_text(f"time,open,high,low,close,volume\n{row}\n")
+
+    spec = spec_of_wanted(replace(wanted, last=date.fromisoformat(day)))
+
+    assert spec.strategies[0].instruments == (Instrument("BSR", Exchange.UPCOM),)
