@@ -61,7 +61,7 @@ class Working:
 
     @property
     def urgency(self) -> tuple[bool, int]:
-        """Sort key of an auction: orders without a limit first, then the better price."""
+        """Sort key of matching: orders without a limit first, then the better price."""
         limit = self.limit or 0
         return self.limit is not None, -limit if self.record.side is Side.BUY else limit
 
@@ -93,6 +93,10 @@ class Listed:
     budget: Budget = field(default_factory=lambda: Budget(0))
     last_volume: int = 0
     matched: int = 0
+
+    def by_urgency(self) -> list[Working]:
+        """Return the orders as an exchange serves them: the better price, then the earlier one."""
+        return sorted(self.orders, key=lambda each: each.urgency)
 
 
 class BarExchange:
@@ -208,7 +212,7 @@ class BarExchange:
         self._open_budget(listed, bar.volume)
         if listed.market.day.phase is not Phase.PROGRESS:
             return
-        for order in list(listed.orders):
+        for order in listed.by_urgency():
             if not order.has_rested:
                 order.has_rested = True
                 self._take(order, bar.open, at)
@@ -250,7 +254,7 @@ class BarExchange:
         listed = self._listed.get(bar.symbol)
         if listed is None or not bar.volume:
             return
-        for order in list(listed.orders):
+        for order in listed.by_urgency():
             if order.has_rested and order.limit is not None:
                 self._fill_inside(order, bar, order.limit, at)
         totals = listed.market.totals
@@ -296,7 +300,7 @@ class BarExchange:
     def _uncross(self, listed: Listed, auction: Auction | None, at: datetime) -> None:
         """Match our orders in a call auction at its one price, better-priced ones first."""
         model, grid, phase = self._model, listed.market.grid, listed.market.day.phase
-        collected = [each for each in listed.orders if each.kind is not OrderType.PLO]
+        collected = [each for each in listed.by_urgency() if each.kind is not OrderType.PLO]
         for order in collected:
             order.has_rested = True
         if auction is None or phase not in AUCTIONS:
@@ -304,7 +308,7 @@ class BarExchange:
         price, volume = auction
         listed.market.totals.record(price, 0)
         budget = listed.budget if volume is None else Budget(model.budget(volume))
-        for order in sorted(collected, key=lambda each: each.urgency):
+        for order in collected:
             record, limit = order.record, order.limit
             is_locked = price >= grid.ceiling if record.side is Side.BUY else price <= grid.floor
             if is_locked or (limit is not None and not is_worth(record.side, limit, price)):

@@ -204,8 +204,8 @@ def test_an_auction_fills_the_better_price_first() -> None:
     )
 
     assert [(each.strategy, each.quantity) for each in result.fills] == [
-        ("Another", 600),
-        ("InOpening", 400),
+        ("Another", 600),  # the auction's
+        ("Another", 400),  # the rest of its bar's
     ]
 
 
@@ -379,3 +379,36 @@ def test_nothing_fills_where_a_row_says_that_nothing_was_traded(fill: FillName) 
 
     paid = 27_050 if fill == "touch" else 27_100
     assert fills(result) == [("09:23:00", 100, paid)]
+
+
+class TwoAt(Strategy):
+    """One rests a buy at 09:21, the other one a better one at 09:22."""
+
+    def on_bar(self, bar: BarView) -> None:
+        is_later = self.name == "Another"
+        if clock(bar.start) == ("09:21:00" if is_later else "09:20:00"):
+            self.buy(100, limit=26_900 if is_later else 26_800, why=self.name)
+
+
+@pytest.mark.parametrize("fill", ["depth", "queue"])
+def test_of_two_resting_orders_the_better_price_fills_first(fill: FillName) -> None:
+    thin = bar("09:23", 27_000, 27_000, 26_700, 26_900, volume=900)
+    quiet = [bar(f"09:2{minute}", 27_000) for minute in (0, 1, 2)]
+
+    result = backtest(TwoAt, [*REFERENCE, *quiet, thin], fill=fill, another=OrderPlan())
+
+    assert fills(result) == [("09:24:00", 100, 26_900)]
+
+
+@pytest.mark.parametrize("fill", ["depth", "queue"])
+def test_of_two_orders_that_take_the_better_price_takes_first(fill: FillName) -> None:
+    class Takes(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            if clock(bar.start) == "09:20:00":
+                self.buy(100, limit=27_200 if self.name == "Another" else 27_100, why=self.name)
+
+    bars = [bar("09:20", 27_000), bar("09:21", 27_000, volume=900)]
+
+    result = backtest(Takes, [*REFERENCE, *bars], fill=fill, another=OrderPlan())
+
+    assert [each.strategy for each in result.fills] == ["Another"]
