@@ -67,6 +67,12 @@ class TickTable:
         tick = self.tick_at(price - 1)
         return (price - 1) // tick * tick
 
+    def average(self, value: int, volume: int) -> int:
+        """Return the grid price nearest to the average price, the higher of two."""
+        below = self.down(value // volume + 1)
+        above = self.up(below)
+        return above if 2 * value >= (below + above) * volume else below
+
 
 @dataclass(frozen=True, slots=True)
 class Band:

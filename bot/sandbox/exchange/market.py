@@ -207,10 +207,7 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
         return market.listing.reference
     if instrument.exchange is not Exchange.UPCOM:
         return market.anchor if totals.close is None else totals.close
-    ticks = rulebook.ticks_of(instrument)
-    below = ticks.down(totals.value // totals.volume + 1)
-    above = ticks.up(below)
-    return above if 2 * totals.value >= (below + above) * totals.volume else below
+    return rulebook.ticks_of(instrument).average(totals.value, totals.volume)
 
 
 def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:

@@ -150,3 +150,34 @@ def test_a_row_that_the_broker_stamps_at_the_end_of_a_session_is_of_its_last_bar
 
     assert warmed == [bar for bar in _tested(trades, FIVE) if bar.start >= _at("11:20")]
     assert [bar.volume for bar in warmed][:2] == [1_000, 2_000]
+
+
+def _of_acv(clock: str, price: int, volume: int, days: int = 0) -> Bar:
+    start = _at(clock) - timedelta(days=days)
+    return Bar("ACV", start, 300, price, price, price, price, volume)
+
+
+def test_before_its_first_trade_a_upcom_share_is_flat_at_its_reference() -> None:
+    acv = Instrument("ACV", Exchange.UPCOM)
+    before = [_of_acv("10:00", 54_000, 100_000, 1), _of_acv("14:55", 52_000, 100, 1)]
+    today = [_of_acv("09:40", 52_100, 500), _of_acv("09:55", 52_100, 500)]
+    reference = 54_000  # of 53,998
+    bars, live, at = Bars(), list[Bar](), _at("09:00")
+    bars.want("ACV", FIVE)
+
+    while at <= _at("10:00"):
+        traded = [bar for bar in today if bar.start <= at]
+        last, volume = traded[-1].close if traded else reference, sum(b.volume for b in traded)
+        live += [bar for _, bar in bars.ended(at)]
+        others = (None, None, None, None, None, volume, None)
+        bars.add(at, Quote("ACV", Exchange.UPCOM, last, reference, *others))
+        at += TEN
+    warmed = filled(RULES, acv, [*before, *today], FIVE)[0]
+    source = ListedBars([*before, *today], width=FIVE)
+    market = Market(RULES, load_symbols(), source, {"ACV": [FIVE]}, {"ACV": acv})
+    days = market.days(DAY - timedelta(days=1), DAY)
+    tested = [bar for day in days for second in day.seconds for bar in day.instant(second).shown]
+
+    assert [bar.close for bar in live] == [reference] * 8 + [52_100] * 4
+    for found in (warmed, tested):
+        assert [bar for bar in found if _at("09:00") <= bar.start < _at("10:00")] == live

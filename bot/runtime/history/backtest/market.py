@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import groupby, pairwise
+from operator import mul
 from typing import Final
 
 import numpy as np
@@ -151,6 +152,7 @@ class Market:
         self._layouts: dict[tuple[Exchange, date | None], Layout] = {}
         self._ends = {symbol: span[1] for symbol in wanted if (span := source.span(symbol))}
         self._lasts: dict[str, int] = {}
+        self._averages: dict[str, int] = {}
         self._seconds = SecondsOfDays()
         self._of_a_day: dict[str, Bar] = {}
         """Daily bars, shown when the next day's trading begins."""
@@ -181,6 +183,7 @@ class Market:
             return None
         day, rows = found
         self._lasts[symbol] = rows.close[-1]
+        self._note_average(self._table.instrument(symbol, day) or self._instruments[symbol], rows)
         series = Series(symbol, self._width, instant_of(day, time()), rows, rows.start)
         return day, [series.bar(index) for index in range(len(rows))]
 
@@ -203,13 +206,35 @@ class Market:
                 self._layouts[instrument.exchange, early] = layout
             moves.update(layout.hours.moves)
             placed[symbol] = self._trade(symbol, own, layout, midnight)
-            if symbol in self._lasts and (ratio := frames[symbol].ex_ratio) is not None:
-                ticks, last = self._rulebook.ticks_of(instrument), self._lasts[symbol]
-                level = frames[symbol].reference or ticks.up(round(last * ratio) - 1)
-                self._lasts[symbol] = level  # without a trade so far, the price is the reference
+            if symbol in self._lasts:
+                self._lasts[symbol] = self._level(instrument, frames[symbol])
             self._show(placed[symbol], layout)
+            self._note_average(instrument, placed[symbol].rows)
         seconds = self._seconds.of(frozenset(moves), placed.values())
         return MarketDay(day, symbols, placed, frozenset(moves), seconds, midnight)
+
+    def _level(self, instrument: Instrument, frame: DayFrame) -> int:
+        """Return the price that polls see until the day's first trade: the reference, which on
+        UPCOM comes from the average of the day before.
+        """
+        symbol, last = instrument.symbol, self._lasts[instrument.symbol]
+        if frame.ex_ratio is not None:
+            ticks = self._rulebook.ticks_of(instrument)
+            return frame.reference or ticks.up(round(last * frame.ex_ratio) - 1)
+        if instrument.exchange is Exchange.UPCOM:
+            return frame.reference or self._averages.get(symbol, last)
+        return last
+
+    def _note_average(self, instrument: Instrument, rows: Rows) -> None:
+        """Keep the average of a UPCOM day; without a trade the reference stays."""
+        symbol = instrument.symbol
+        if instrument.exchange is not Exchange.UPCOM:
+            self._averages.pop(symbol, None)
+        elif volume := sum(rows.volume):
+            value = sum(map(mul, rows.close, rows.volume))
+            self._averages[symbol] = self._rulebook.ticks_of(instrument).average(value, volume)
+        elif symbol in self._lasts:
+            self._averages[symbol] = self._lasts[symbol]
 
     def _trade(self, symbol: str, own: Rows, layout: Layout, midnight: datetime) -> DayRows:
         """Place each bar where it begins, where its auction is matched and where it ends."""

@@ -206,16 +206,20 @@ def filled(
     """Insert flat bars into parts of a day that have rows, up to the last row; name parts without
     any, also after the last row if they are over `now`.
 
-    Polling sees the last price in every span of trading; if a whole part is missing, the history
-    more likely lacks it.
+    Polling sees the last price in every span of trading, first the reference: on UPCOM the average
+    of the day before. If a whole part is missing, the history more likely lacks it.
     """
     if not bars:
         return [], []
-    bars = list(widened(_placed(rulebook, instrument.exchange, bars), step))
+    seconds, exchange = round(step.total_seconds()), instrument.exchange
+    bars = list(widened(_placed(rulebook, exchange, bars), step))
     known = {bar.start: bar for bar in bars}
-    made, gaps, close = list[Bar](), list[str](), bars[0].open
+    made, gaps, close, value, volume = list[Bar](), list[str](), bars[0].open, 0, 0
     first, last, end = bars[0].start, bars[-1].start, now or bars[-1].start
     for day in _days(rulebook.calendar, first, end):
+        if volume and exchange is Exchange.UPCOM:
+            close = rulebook.ticks_of(instrument).average(value, volume)
+        value = volume = 0
         for word, begins, ends in _PARTS:
             at, until = (
                 datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in (begins, ends)
@@ -226,15 +230,13 @@ def filled(
                     gaps.append(f"gap {day} {word}")
                 continue
             for start in spans:
-                trades = rulebook.phase_at(instrument.exchange, start) in BAR_PHASES
-                bar = known.get(start)
+                bar, trades = known.get(start), rulebook.phase_at(exchange, start) in BAR_PHASES
                 if bar is None and trades and first < start < last:
-                    prices = (close, close, close, close)
-                    seconds = round(step.total_seconds())
-                    bar = Bar(instrument.symbol, start, seconds, *prices, 0)
+                    bar = Bar(instrument.symbol, start, seconds, close, close, close, close, 0)
                 if bar is not None:
                     made.append(bar)
-                    close = bar.close
+                    close, volume = bar.close, volume + bar.volume
+                    value += bar.close * bar.volume
     return made, gaps
 
 

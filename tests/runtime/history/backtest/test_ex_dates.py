@@ -197,3 +197,26 @@ def test_the_fall_that_is_paid_counts_from_the_close(symbol: str, reference: int
 
     assert any("the 500 VND that a share fell by were paid" in e for e in result.assumptions)
     assert result.equity[-1].cash == 100_000_000 + 1_000 * 500
+
+
+@pytest.mark.parametrize(("reference", "level"), [(None, 10_400), (10_200, 10_200)])
+def test_a_upcom_share_is_flat_at_the_reference_of_its_data_first(
+    reference: int | None, level: int
+) -> None:
+    closes = list[int]()
+
+    class Sees(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            closes.append(bar.close)
+
+    day = date(2026, 11, 19)
+    bars = [
+        bar("10:00", 10_400, volume=1_000_000, day=date(2026, 11, 18), symbol="ACV"),
+        bar("14:59", 10_000, volume=100, day=date(2026, 11, 18), symbol="ACV"),
+        bar("09:10", 10_000, volume=1_000, day=day, symbol="ACV"),
+    ]
+    source = Written(bars, frames={day: DayFrame(reference=reference)})
+
+    backtest(Sees, [], source=source, exchange=Exchange.UPCOM, first=day)
+
+    assert closes[:11] == [level] * 10 + [10_000]
