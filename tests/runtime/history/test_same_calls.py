@@ -25,7 +25,7 @@ from bot.runtime.history.backtest.result import BacktestSpec
 from bot.runtime.history.backtest.run import run_backtest
 from bot.strategy import BarView, Strategy
 from tests.engine.stage import PLAN, RULEBOOK
-from tests.runtime.history.backtest.listed import DAY, MINUTE, Written, bar, clock
+from tests.runtime.history.backtest.listed import DAY, MINUTE, Written, backtest, bar, clock
 
 POLL: Final = timedelta(seconds=20)
 PRICES: Final = {"FPT": 100_000, "HPG": 27_000}
@@ -146,3 +146,25 @@ def test_bars_that_end_together_wake_in_the_order_of_strategies_and_their_symbol
         ("narrow", "HPG"),
     ]
     assert _tested(plans, why_slow) == live
+
+
+SHARES: Final = {"ACV": 52_000, "HPG": 27_000, "SHS": 18_200}
+"""Of UPCOM, HOSE and HNX."""
+
+
+def _told_at_noon(wake: Wake) -> list[tuple[str, str, str, str]]:
+    Told.calls.clear()
+    bars = [
+        bar(clock, price, symbol=symbol)
+        for symbol, price in SHARES.items()
+        for clock in ("11:28", "11:29", "13:00", "13:01")
+    ]
+    backtest(Told, bars, wake=wake)
+    return Told.calls
+
+
+def test_exchanges_that_turn_together_are_told_in_the_order_of_their_names() -> None:
+    told = _told_at_noon(Wake(on_phase=True))
+
+    turned = [symbol for at, _, symbol, _ in told if at == "11:30:00"]
+    assert turned == ["SHS", "HPG", "ACV"]  # HNX, HOSE, UPCOM

@@ -307,7 +307,7 @@ class _Run:
         # Live, bars close before any event of the instant of their end, in the order of the plans.
         for bar in sorted(instant.shown, key=self._place_of):
             self._loop.handle(BarClosed(at, bar))
-        for each in moved:
+        for each in sorted(moved):
             self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
         for symbol in quoted:
             if symbol not in judged:
