@@ -168,3 +168,11 @@ def test_exchanges_that_turn_together_are_told_in_the_order_of_their_names() -> 
 
     turned = [symbol for at, _, symbol, _ in told if at == "11:30:00"]
     assert turned == ["SHS", "HPG", "ACV"]  # HNX, HOSE, UPCOM
+
+
+def test_no_quote_wakes_in_the_break() -> None:
+    told = _told_at_noon(Wake(quote=MINUTE))
+
+    assert {at for at, *_ in told if "11:28:00" < at < "13:02:00"} == {
+        *("11:29:00", "13:00:00", "13:01:00")
+    }

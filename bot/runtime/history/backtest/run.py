@@ -310,7 +310,7 @@ class _Run:
         for each in sorted(moved):
             self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
         for symbol in quoted:
-            if symbol not in judged:
+            if symbol not in judged and not self._is_resting(symbol):
                 self._quote(symbol, at)
         for bar in sorted(instant.held, key=self._place_of):
             self._loop.handle(BarClosed(at, bar))
@@ -345,6 +345,10 @@ class _Run:
             if not is_within or not self._engine.passing.show_quotes(quote, depth):
                 left.add(symbol)
         return left
+
+    def _is_resting(self, symbol: str) -> bool:
+        """Return whether a symbol's exchange has its break, in which nothing is polled."""
+        return symbol in self._listed and self._exchange.market(symbol).day.phase is Phase.BREAK
 
     def _quote(self, symbol: str, at: datetime) -> None:
         """Show what a poll would see now, and wake those who want quotes."""
