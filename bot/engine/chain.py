@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.order import OrderReport, OrderState
+from bot.domain.order_status import shown_state
 
 FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
 """How long a former id that still works, or whose row cannot be read, delays the newest one's."""
@@ -89,7 +90,7 @@ class Chain:
 
     def whole(self, now: datetime) -> OrderReport | None:
         """Return the order as shown by the rows of all its ids; None while a necessary one is
-        missing.
+        missing, or is of before a refusal that may have undone what it shows.
 
         A continued count is never below the previous one, and its quantity is the whole order's.
         One that restarts at zero shows only what was open, so what the former ids matched has to be
@@ -97,7 +98,7 @@ class Chain:
         """
         current = self.current
         row = self.rows.get(current)
-        if row is None:
+        if row is None or self._may_be_undone(row):
             return None
         others = [self.rows[each] for each in self.ids if each in self.rows and each != current]
         total, matched, lower = self._basis_of(current)
@@ -119,6 +120,14 @@ class Chain:
             executed_amount=amount,
             average_price=amount // quantity if quantity else 0,
         )
+
+    def _may_be_undone(self, row: OrderReport) -> bool:
+        """Return whether a row of an earlier id shows the end that a change gave it, and that
+        change was refused after the row was asked for: it may work again.
+        """
+        newest = self.rows.get(self.ids[-1])
+        has_ended = not row.remaining_quantity and shown_state(row) is not OrderState.FILLED
+        return has_ended and newest is not None and row.requested_at < newest.requested_at
 
     def _basis_of(self, order_id: str) -> tuple[int, tuple[int, int], int]:
         """Return the total, what was matched before, and `lower`, by which the row of an id counts:

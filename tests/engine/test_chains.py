@@ -637,6 +637,58 @@ def test_an_older_id_that_works_again_as_the_newest_was_refused_is_seen_by_a_hal
     assert [each.order_id for each in stage.new(ReadOrderToCancel)] == ["ORD1"]
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("is_listed", [False, True])
+async def test_what_shows_only_the_newest_refused_does_not_end_an_order_that_may_work_again(
+    is_listed, is_restarted, sqlite_url
+):
+    row = report_of(BY_HAND, executed=40, average=PRICE)
+    new = replace(_later(row, 1, quantity=100, executed=40), raw="new")
+    refused = [_refused(row, 1, quantity=100)]
+    stage = _with_lists([row], [_ended(row), new])
+
+    stage.after(3)
+    if is_listed:
+        stage.book(*refused)
+    else:
+        stage.row(*refused, "ORD1-1")
+    assert stage.entries_of_order().state is OrderState.PARTIALLY_FILLED
+    if is_restarted:
+        stage = await _started_again(stage, sqlite_url)
+    stage.after(1).book(row, *refused)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "enough", "me"))
+
+    assert [each.order_id for each in stage.new(ReadOrderToCancel)] == ["ORD1"]
+    assert (_codes(stage), stage.engine.status().halted_symbols) == ([], {})
+
+
+@pytest.mark.parametrize("executed", [300, 500])
+def test_what_an_older_id_has_traded_counts_as_soon_as_a_row_shows_the_newest_refused(executed):
+    stage, row = _resized(executed=0)
+    shown = report_of(stage.last(IntentRecorded).intent, executed=executed)
+    stage.after(1).book(shown, _later(row, 1, quantity=600))
+
+    stage.after(3).row(_refused(row, 1, quantity=600), "ORD1-1")
+
+    assert _counted(stage) == (500, executed, executed * PRICE)
+    assert stage.engine._state.orders["ORD1"].is_open is (executed < 500)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_order_whose_newest_id_was_refused_ends_as_the_one_before_it_is_shown_since(is_late):
+    stage, row = _resized()
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=600, executed=200))
+    refused = _refused(row, 1, quantity=600)
+
+    if is_late:
+        stage.after(3).row(refused, "ORD1-1")
+        assert stage.engine._state.orders["ORD1"].is_open
+    stage.after(25).book(_ended(row), refused)
+
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+    assert _codes(stage) == []
+
+
 @pytest.mark.parametrize("is_of_before", [False, True])
 def test_an_older_id_that_fills_as_the_newest_was_refused_is_the_whole_order(is_of_before):
     stage, row = _resized()
