@@ -162,6 +162,13 @@ def hears_market(strategy: StrategyState) -> bool:
     return strategy.state == ON or only_sells(strategy)
 
 
+def is_halted_by_person(strategy: StrategyState) -> bool:
+    """Return whether a person has halted a strategy, which cancels its orders; whatever else
+    disables it lets them stay.
+    """
+    return strategy.state == DISABLED and strategy.state_by not in {BY_ENGINE, BY_LIMIT}
+
+
 def strategy_objection(strategy: StrategyState, side: Side) -> str | None:
     """Return why no order of a strategy may be sent; None if it may."""
     if strategy.state == ON or (side is Side.SELL and only_sells(strategy)):

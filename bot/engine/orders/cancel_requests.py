@@ -198,6 +198,9 @@ def request_again(state: State, order: TrackedOrder) -> None:
     reduced = state.usage.of(row.account).reduced_by
     if reduced and row.side is Side.BUY:
         request(state, order, reduced)
+    strategy = state.strategies.get(row.strategy or "")
+    if strategy is not None and gate.is_halted_by_person(strategy):
+        request(state, order, strategy.state_reason or "halt")
     if _is_halted(state):
         request(state, order, "halt")
 

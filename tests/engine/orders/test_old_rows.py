@@ -21,6 +21,8 @@ from bot.domain.order import Intent, OrderReport, OrderState, SendState, Side
 from bot.domain.outcome import Refused
 from bot.domain.plan import AccountLimits, OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine.control_state import BY_ENGINE
+from bot.engine.gate import BY_LIMIT, DISABLED, switch
 from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders import doubts
 from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
@@ -267,6 +269,29 @@ def test_an_order_that_works_again_in_a_halt_is_cancelled():
     stage.after(1).book(report_of(intent, executed=100))
 
     assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(("by", "is_sent"), [("me", True), (BY_ENGINE, False), (BY_LIMIT, False)])
+def test_an_order_that_works_again_is_cancelled_if_a_person_has_halted_its_strategy(
+    by, is_sent, is_restarted
+):
+    stage, intent = _refused()
+    if is_restarted:
+        halted = RecoveredStrategy({}, 0, 0, 0, "disabled", "stop it", by)
+        stage = _restarted(stage, intent, strategies={"test": halted})
+    elif is_sent:
+        halt = OperatorActed(stage.now, Action.HALT, reason="stop it", by=by, strategy="test")
+        stage.handle(halt)
+    else:
+        strategy = stage.engine._state.strategies["test"]
+        switch(stage.engine._state, strategy, DISABLED, "stop it", by)
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"] * is_sent
+    cancels = stage.engine._state.cancels.values()
+    assert [each.reason for each in cancels] == ["stop it"] * is_sent
 
 
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(seconds=60)))
