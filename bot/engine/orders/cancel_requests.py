@@ -201,7 +201,7 @@ def request_again(state: State, order: TrackedOrder) -> None:
     strategy = state.strategies.get(row.strategy or "")
     if strategy is not None and gate.is_halted_by_person(strategy):
         request(state, order, strategy.state_reason or "halt")
-    if _is_halted(state):
+    if _is_halted_with_cancels(state):
         request(state, order, "halt")
 
 
@@ -228,8 +228,7 @@ def request_if_halted(state: State) -> None:
     """Request the cancel of today's open orders if a person or a loss has halted the bot: that may
     have been before the journal was read, or in a run that had no time left for it.
     """
-    halted = state.gate.causes.get(RunState.HALTED)
-    if halted is not None and halted.by != BY_ENGINE:
+    if _is_halted_with_cancels(state):
         _request_each(state, "halt", lambda one: one.trading_date == state.trading_date)
         matching.tell_left(state, "halt")
 
@@ -286,6 +285,12 @@ def accept_owner(state: State, *, only: str | None = None) -> None:
 
 def _is_halted(state: State) -> bool:
     return RunState.HALTED in state.gate.causes
+
+
+def _is_halted_with_cancels(state: State) -> bool:
+    """Return whether a person or a loss has halted the bot; in a halt of its own orders stay."""
+    halted = state.gate.causes.get(RunState.HALTED)
+    return halted is not None and halted.by != BY_ENGINE
 
 
 def _length(span: timedelta) -> str:

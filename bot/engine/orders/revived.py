@@ -47,7 +47,7 @@ def reason_not_to_buy(state: State, symbol: str) -> str | None:
 
 def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
     """Open an order again before its row is merged; it is cancelled if that was requested before
-    its end, or would be now: by its time, the loss of the day, or a halt.
+    its end, or would be now: by its time, the loss of the day, or a halt by a person or a loss.
     """
     row = order.row
     text = (

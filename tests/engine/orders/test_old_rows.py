@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
+from bot.domain.entry import Decision, Fill, Note, OrderUpdated, RunState, Transition
+from bot.domain.errors import Fault
 from bot.domain.message import (
     CancelOrder,
+    FaultFound,
     PlaceOrder,
     ReadOrder,
     ReadOrderToCancel,
@@ -26,6 +28,7 @@ from bot.engine.gate import BY_LIMIT, DISABLED, switch
 from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders import doubts
 from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
+from bot.engine.orders.recover import CRASHES_MAX
 from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.plain_scan import require_equal
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, report_of, result_of, sell_intent
@@ -269,6 +272,33 @@ def test_an_order_that_works_again_in_a_halt_is_cancelled():
     stage.after(1).book(report_of(intent, executed=100))
 
     assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"]
+
+
+NO_ROOM = Fault("OSError of the test", "no room", "its trace")
+
+
+@pytest.mark.parametrize("is_by_person", [False, True])
+@pytest.mark.parametrize("fault", ["a fault", "crashes", "a fault of before"])
+def test_an_order_that_works_again_stays_in_a_halt_of_the_bot_s_own_until_a_person_halts(
+    fault, is_by_person
+):
+    stage, intent = _cancelled()
+    if fault == "crashes":
+        stage = _restarted(stage, intent, crashes=CRASHES_MAX)
+    elif fault == "a fault of before":
+        halted = {"run_state_by": BY_ENGINE, "run_state_reason": "engine fault"}
+        stage = _restarted(stage, intent, run_state=RunState.HALTED, **halted)
+    else:
+        stage.handle(FaultFound(stage.now, "DropToken", NO_ROOM))
+    if is_by_person:
+        stage.handle(OperatorActed(stage.now, Action.HALT, reason="stop", by="operator"))
+    assert stage.engine.status().state == "HALTED"
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert stage.engine._state.orders["ORD1"].is_open
+    assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"] * is_by_person
+    assert ("CANCEL" in {one.code for one in stage.all(Decision)}) is is_by_person
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
