@@ -65,6 +65,11 @@ CRASHES_MAX: Final = 3
 _NEVER_LEFT: Final = frozenset({SendState.DENIED, SendState.READY, SendState.EXPIRED_LOCAL})
 """Intents that were never sent do not count as orders of the day."""
 
+_MAY_BE_ANOTHERS: Final = (" was taken for ", ": it is about ", ": it is a ", ": it is of another")
+"""How the halt of a symbol goes on after an order's id if that order may be somebody else's: its
+nonce was unused, or a row of it was another order's (`another_order`).
+"""
+
 
 def on_recovered(state: State, event: Recovered) -> None:
     """Take over what the journal knows."""
@@ -351,7 +356,7 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         is_fenced=stored.state is SendState.FRESH or stored.proof.startswith(NONCE_UNUSED),
         rows_told=stored.day_ids,
     )
-    signs = (f"{stored.order_id} was taken for ", f"{stored.order_id}: ")
+    signs = tuple(f"{stored.order_id}{each}" for each in _MAY_BE_ANOTHERS)
     found = state.orders.get(stored.order_id or "")
     is_doubted = state.halted_symbols.get(intent.symbol, "").startswith(signs)
     is_doubted |= found is not None and found.row.note == cancel_requests.MAY_BE_ANOTHERS

@@ -29,7 +29,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
-from bot.domain.plan import AccountLimits, Limits
+from bot.domain.plan import AccountLimits, Limits, OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import BY_LIMIT, PAUSED
@@ -988,3 +988,49 @@ def test_one_that_works_again_and_may_be_somebody_elses_is_cancelled_if_that_was
     stage.pass_time(5)
 
     assert [one.order_id for one in stage.all(CancelOrder)] == ["O1"] * knowing
+
+
+EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("has_ended", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "is_sent"),
+    [
+        ({"executed": 50, "executed_amount": 1}, True),
+        ({"symbol": "SSI"}, False),
+        ({"side": Side.SELL}, False),
+        ({"account": "120C999999.1"}, False),
+    ],
+    ids=["amount", "symbol", "side", "account"],
+)
+def test_only_a_row_of_another_order_lets_its_time_not_cancel_what_was_found_by_its_looks(
+    wrong, is_sent, has_ended, is_restarted
+):
+    stage = Stage(EXPIRING)
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+    stage.after(1).book(report_of(intent, "O1"))
+    stage.after(1).book(report_of(intent, "O1", **wrong))
+    if has_ended:
+        row = report_of(intent, "O1", cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+        stage.after(1).book(row)
+    assert stage.engine.status().halted_symbols["HPG"].startswith("O1: ")
+    if is_restarted:
+        recovery = Recovery(
+            DAY,
+            next_intent_number=2,
+            intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
+            orders=(stage.entries_of_order("O1"),),
+            halted_symbols=dict(stage.engine._state.halted_symbols),
+        )
+        before, stage = stage, Stage(EXPIRING, recovery=recovery)
+        stage.now = before.now
+
+    stage.after(1).book(report_of(intent, "O1", executed=50))
+    stage.pass_time(60)
+
+    asked = [one.order_id for one in stage.all(ReadOrderToCancel)]
+    assert asked[:1] == ["O1"] * is_sent
