@@ -212,8 +212,8 @@ class Shown:
     external order is about another order, empty if it is not.
 
     `rows` are the different rows taken, oldest first, `taken_at` is when the newest came.
-    `old_since` is since when every newer row goes back behind it, None if none does; `back` is the
-    first of those not seen before, with its request time.
+    `old_since` is since when every newer row goes back behind it; `back` is the first of those not
+    seen before, with its request time; `at_work`: what the newest shows open though it had ended.
 
     `listed_at` is when the newest day order book with it was requested, or the first without it;
     `is_missing`: this is long ago. `absent_looks` counts how often in a row its id was not known.
@@ -231,6 +231,7 @@ class Shown:
     taken_at: datetime | None = None
     old_since: datetime | None = None
     back: tuple[RowFigures, datetime] | None = None
+    at_work: int = 0
     listed_at: datetime | None = None
     is_missing: bool = False
     absent_looks: int = 0

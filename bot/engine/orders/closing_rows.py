@@ -16,8 +16,8 @@ from typing import Final
 from bot.domain.message import TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState
 from bot.engine.flows import RowDoubt
-from bot.engine.orders.doubts import OLD_FOR
 from bot.engine.orders.matching import belongs, contradiction, known_prices
+from bot.engine.orders.revived import OLD_FOR
 from bot.engine.settings import LAG_MAX
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder

@@ -33,8 +33,6 @@ from bot.engine.tracked import BackOff, TrackedOrder
 
 SECOND_LOOK: Final = timedelta(seconds=5)
 """A row that goes back is read again at least this long after it was first requested."""
-OLD_FOR: Final = timedelta(seconds=60)
-"""If an order's rows go back for this long, it is shown for as long as they do."""
 LOOKS: Final = (SECOND_LOOK, SECOND_LOOK, SECOND_LOOK)
 """Intervals between reads of an order whose row goes back; a lost answer costs one."""
 
@@ -151,6 +149,7 @@ def _trust_back(state: State, order: TrackedOrder, report: OrderReport, why: str
     highest executed quantity is kept; of any other what it shows more of, as no old row does.
     """
     is_at_work = revived.is_at_work(state, order, report)
+    order.shown.at_work = report.remaining_quantity if is_at_work else 0
     is_certain = is_at_work and revived.is_news(order, report)
     if is_certain or _is_confirmed(state, order, report, why):
         if is_at_work:
@@ -161,6 +160,8 @@ def _trust_back(state: State, order: TrackedOrder, report: OrderReport, why: str
             _contradict(state, "ROW_CORRECTED", order, report, why)
         if order.is_open:
             return Trust.WHOLE
+    if is_at_work:
+        revived.tell_if_it_stays(state, order)
     has_more = report.executed_quantity > order.row.executed_quantity
     return Trust.FIGURES if has_more else Trust.NOTHING
 
@@ -171,11 +172,13 @@ def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: s
     """
     shown, figures, asked_at = order.shown, report.figures, report.requested_at
     state.counts["stale_rows"] += 1
+    is_at_work = shown.at_work > 0
+    more = " yet: if that stays so, another alert says what" if is_at_work else ""
     text = (
         f"{row_words(order.row)}: the broker has answered with an old row ({why}). It changes"
-        " nothing, and the order is looked at again. There is nothing to do."
+        f" nothing, and the order is looked at again. There is nothing to do{more}."
     )
-    _alert(state, "STALE_ROW", text, order.row, report, why)
+    _alert(state, "STALE_ROW", text, order.row, report, why, is_at_work=is_at_work)
     if shown.old_since is None:
         shown.old_since = state.now
     shown.taken_at = shown.taken_at or state.now
@@ -321,22 +324,14 @@ def look_again(state: State) -> None:
 def alerts(state: State) -> Iterator[Standing]:
     """Yield which orders the broker shows in a way that cannot be accepted."""
     for order in state.orders.values():
-        since = order.shown.old_since
         if order.shown.doubt and order.is_open:
             is_kept = is_in_doubt(state, order)
             facts = {**row_facts(order.row), "why": order.shown.doubt, "is_kept": is_kept}
             yield Standing("ROW_AMBIGUOUS", ambiguous_text(order, is_kept=is_kept), facts)
         if order.has_strange_price:
             yield Standing("PRICE_DIFFERS", *_strange_price(state, order))
-        if since is not None and state.now - since >= OLD_FOR:
-            seconds = round((state.now - since).total_seconds())
-            text = (
-                f"{row_words(order.row)}: it is {order.row.state} here, and for {seconds} s the"
-                " broker has shown an earlier state of it. That changes nothing here. Compare it"
-                " with the broker's app."
-            )
-            facts = {**row_facts(order.row), "state": order.row.state, "seconds": seconds}
-            yield Standing("ROWS_STAY_OLD", text, facts)
+        if (told := revived.stays_old(state, order)) is not None:
+            yield told
 
 
 def _learn_totals(state: State, order: TrackedOrder, report: OrderReport) -> None:

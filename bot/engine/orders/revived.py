@@ -7,15 +7,21 @@ are counted.
 """
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Final
 
 from bot.domain.entry import Transition
 from bot.domain.order import REOPENED_NOTE, TERMINAL_STATES, OrderReport, OrderState
 from bot.domain.order_status import shown_state
+from bot.engine.control_state import Standing
 from bot.engine.orders import cancel_requests
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.under_way import refused_at_work
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder
+
+OLD_FOR: Final = timedelta(seconds=60)
+"""If an order's rows go back for this long, it is shown for as long as they do."""
 
 
 def is_at_work(state: State, order: TrackedOrder, report: OrderReport) -> bool:
@@ -78,6 +84,39 @@ def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
     )
     state.record(order.row)
     cancel_requests.request_again(state, order)
+
+
+def tell_if_it_stays(state: State, order: TrackedOrder) -> None:
+    """Tell of an order that has been shown at work for long after its end, once."""
+    row, told = order.row, stays_old(state, order)
+    if told is not None:
+        about = f"{row.order_id} {row.at.isoformat()}"
+        state.alert(told.code, told.text, told.facts, about=about, symbol=row.symbol)
+
+
+def stays_old(state: State, order: TrackedOrder) -> Standing | None:
+    """Return what is told of an order whose rows have gone back for long, None if they have not.
+    One that they show at work after its end stays ended, as each of them is a row of before: only a
+    person reaches it.
+    """
+    row, at_work, since = order.row, order.shown.at_work, order.shown.old_since
+    if since is None or state.now - since < OLD_FOR:
+        return None
+    seconds = round((state.now - since).total_seconds())
+    facts = {**row_facts(row), "state": row.state, "seconds": seconds}
+    if not at_work:
+        text = (
+            f"{row_words(row)}: it is {row.state} here, and for {seconds} s the broker has shown an"
+            " earlier state of it. That changes nothing here. Compare it with the broker's app."
+        )
+        return Standing("ROWS_STAY_OLD", text, facts)
+    text = (
+        f"{row_words(row)}: it had ended here as {row.state}, and for {seconds} s the broker has"
+        f" shown it open as before, with {at_work:,} left. It stays ended here until it trades:"
+        " no halt and no bot cancel reaches it. Look in the broker's app; if it is open there and"
+        " not wanted, cancel it there."
+    )
+    return Standing("ENDED_SHOWN_OPEN", text, {**facts, "open": at_work})
 
 
 def tell_of_another_id(state: State, order: TrackedOrder, report: OrderReport) -> None:

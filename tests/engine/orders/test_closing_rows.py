@@ -15,7 +15,7 @@ from bot.domain.operations import AmendAsked, EarlierOrdersRead, TradingDayEnded
 from bot.domain.order import Intent, OrderReport, OrderState, SendState, UnreadRow
 from bot.domain.outcome import Accepted
 from bot.domain.recovery import Recovery, StoredChanges, StoredIntent
-from bot.engine.orders.doubts import OLD_FOR
+from bot.engine.orders.revived import OLD_FOR
 from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.stage import DAY, RULEBOOK, Stage, report_of, result_of
 

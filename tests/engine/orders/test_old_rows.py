@@ -27,8 +27,9 @@ from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import BY_LIMIT, DISABLED, switch
 from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders import doubts
-from bot.engine.orders.doubts import OLD_FOR, SECOND_LOOK
+from bot.engine.orders.doubts import SECOND_LOOK
 from bot.engine.orders.recover import CRASHES_MAX
+from bot.engine.orders.revived import OLD_FOR
 from bot.engine.settings import LAG_MAX, EngineSettings
 from tests.engine.plain_scan import require_equal
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, report_of, result_of, sell_intent
@@ -484,13 +485,34 @@ def test_a_row_that_was_taken_before_is_old_whatever_comes_after():
 
 
 def test_what_goes_on_being_old_is_shown_until_a_row_goes_on():
-    stage, intent = _cancelled()
-    stage.after(1).book(report_of(intent))
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=300))
+    stage.after(1).book(report_of(intent, executed=200))
     assert stage.engine.status().alerts == ()
 
-    stage.after(OLD_FOR.total_seconds()).book(report_of(intent))
+    stage.after(OLD_FOR.total_seconds()).book(report_of(intent, executed=200))
     [standing] = stage.engine.status().alerts
-    assert "it is CANCELLED here, and for 60 s the broker has shown an earlier state" in standing
+    assert "PARTIALLY_FILLED here, and for 60 s the broker has shown an earlier state" in standing
+
+    stage.after(1).book(report_of(intent, executed=300))
+    assert stage.engine.status().alerts == ()
+    assert _alerts(stage) == ["STALE_ROW"]
+
+
+def test_an_ended_order_that_goes_on_being_shown_open_as_before_is_told_once_and_stays_ended():
+    stage, intent = _cancelled()
+    stage.after(1).book(report_of(intent))
+    assert "to do yet: if that stays so, another alert says what." in stage.last(Note).text
+    stage.after(OLD_FOR.total_seconds() - 1).book(report_of(intent))
+    assert (stage.engine.status().alerts, _alerts(stage)) == ((), ["STALE_ROW"])
+
+    for _ in range(3):
+        stage.after(1).book(report_of(intent))
+    [standing] = stage.engine.status().alerts
+    assert "and for 62 s the broker has shown it open as before, with 500 left" in standing
+    assert _alerts(stage) == ["STALE_ROW", "ENDED_SHOWN_OPEN"]
+    assert stage.last(Note).text == standing.replace("62 s", "60 s")
+    assert (stage.entries_of_order().state, _halted(stage)) == (S.CANCELLED, False)
 
     end = report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED")
     stage.after(1).book(end)
