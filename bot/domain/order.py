@@ -175,7 +175,7 @@ waiting to be sent at that moment are held too, from READY.
 """
 
 REOPENED_NOTE: Final = "open again: the broker shows it at work"
-"""The note of an order that had ended here."""
+"""How the note of an order begins that had ended here."""
 UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
 """In these states an intent's fingerprint is locked and its full size stays reserved."""
 

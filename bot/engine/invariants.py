@@ -288,7 +288,7 @@ def _require_apart(
         # whose new id no list showed for long, may meet an exit that was let out meanwhile.
         is_one = len(order.asked) < 2 and not order.may_be_renamed
         is_one = is_one and len(state.chains.ids(order.row.order_id)) == 1
-        if order.is_own and is_one and order.row.note != REOPENED_NOTE:
+        if order.is_own and is_one and not order.row.note.startswith(REOPENED_NOTE):
             prices = found.setdefault((order.row.symbol, order.row.side), [])
             # What its rows show is the broker's doing: another price there is told as that.
             prices += [(_limit(each, order.row.side), order.name) for each in order.prices_given]

@@ -22,7 +22,7 @@ from bot.domain.entry import (
     StateChanged,
     Verdict,
 )
-from bot.domain.order import Intent, SendState, Side
+from bot.domain.order import REOPENED_NOTE, Intent, SendState, Side
 from bot.domain.recovery import Recovery
 from bot.engine import gate
 from bot.engine.control_state import BY_ENGINE
@@ -32,7 +32,7 @@ from bot.engine.state import State
 from bot.engine.tracked import TrackedCancel, TrackedIntent, TrackedOrder
 
 MAY_BE_ANOTHERS: Final = "may be somebody else's"
-"""The note of an order of ours that was found by its looks and may be somebody else's."""
+"""How the note of an order of ours ends that was found by its looks and may be somebody else's."""
 DOUBT_LOOK: Final = timedelta(seconds=15)
 """How long after its symbol was resumed an order whose time is over may wait for its cancel."""
 
@@ -264,8 +264,9 @@ def doubt_owner(state: State, tracked: TrackedIntent) -> None:
     """
     tracked.may_be_anothers = True
     order = state.orders.get(tracked.order_id or "")
-    if order is not None and order.is_open and order.row.note != MAY_BE_ANOTHERS:
-        order.row = replace(order.row, at=state.now, note=MAY_BE_ANOTHERS)
+    if order is not None and order.is_open and not order.row.note.endswith(MAY_BE_ANOTHERS):
+        before = f"{REOPENED_NOTE}; " if order.row.note == REOPENED_NOTE else ""
+        order.row = replace(order.row, at=state.now, note=before + MAY_BE_ANOTHERS)
         state.record(order.row)
 
 
@@ -278,8 +279,9 @@ def accept_owner(state: State, *, only: str | None = None) -> None:
             continue
         tracked.may_be_anothers = False
         order = state.orders.get(tracked.order_id or "")
-        if order is not None and order.is_open and order.row.note == MAY_BE_ANOTHERS:
-            order.row = replace(order.row, at=state.now, note="")
+        if order is not None and order.is_open and order.row.note.endswith(MAY_BE_ANOTHERS):
+            note = order.row.note.removesuffix(MAY_BE_ANOTHERS).removesuffix("; ")
+            order.row = replace(order.row, at=state.now, note=note)
             state.record(order.row)
 
 

@@ -359,7 +359,7 @@ def _take_over(state: State, stored: StoredIntent) -> None:
     signs = tuple(f"{stored.order_id}{each}" for each in _MAY_BE_ANOTHERS)
     found = state.orders.get(stored.order_id or "")
     is_doubted = state.halted_symbols.get(intent.symbol, "").startswith(signs)
-    is_doubted |= found is not None and found.row.note == cancel_requests.MAY_BE_ANOTHERS
+    is_doubted |= found is not None and found.row.note.endswith(cancel_requests.MAY_BE_ANOTHERS)
     tracked.may_be_anothers = stored.state is SendState.MATCHED and is_doubted
     state.index.track_intent(tracked)
     match stored.state:

@@ -83,6 +83,9 @@ def reopen(state: State, order: TrackedOrder, report: OrderReport) -> None:
         )
     )
     state.record(order.row)
+    tracked = state.intents.get(row.intent_id or "")
+    if tracked is not None and tracked.may_be_anothers:
+        cancel_requests.doubt_owner(state, tracked)
     cancel_requests.request_again(state, order)
 
 

@@ -27,16 +27,18 @@ from bot.domain.message import (
     TwoFactorMissing,
 )
 from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
-from bot.domain.order import OrderState, SendState, Side
+from bot.domain.order import REOPENED_NOTE, OrderState, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits, OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import BY_LIMIT, PAUSED
+from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
+from tests.engine.test_invariants import caught
 
 SENT_AT = START - timedelta(seconds=20)
 
@@ -990,6 +992,7 @@ def test_one_that_works_again_and_may_be_somebody_elses_is_cancelled_if_that_was
     assert [one.order_id for one in stage.all(CancelOrder)] == ["O1"] * knowing
 
 
+HELD = RecoveredStrategy({"HPG": (500, 13_500_000)}, 0, 0, 0, "on")
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=1)))
 
 
@@ -1034,3 +1037,48 @@ def test_only_a_row_of_another_order_lets_its_time_not_cancel_what_was_found_by_
 
     asked = [one.order_id for one in stage.all(ReadOrderToCancel)]
     assert asked[:1] == ["O1"] * is_sent
+
+
+@pytest.mark.parametrize(
+    "doubt", [_found_though_its_nonce_was_unused, _shown_as_another_order], ids=["nonce", "row"]
+)
+@pytest.mark.parametrize("is_doubted_before", [False, True])
+def test_one_that_works_again_may_still_be_somebody_elses_after_a_restart(is_doubted_before, doubt):
+    stage = Stage(sellable=500, recovery=Recovery(DAY, strategies={"test": HELD}), guard=caught)
+    stage.quote()
+    intent = stage.buy(100, 27_000)
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+    stage.after(1).book(report_of(intent, "O1"))
+    row = report_of(intent, "O1", cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.after(1).book(row)
+    stage.quote(26_950)
+    stage.request(lambda s: s.sell(500, limit=26_950, why="stop loss"))
+    stage.accept(stage.last(PlaceOrder).intent, order_id="O2")
+    stage.engine._state.halt_symbol("HPG", "O9 looks like L-0000, which was REFUSED")
+    if is_doubted_before:
+        doubt(stage, intent)
+    stage.after(1).book(report_of(intent, "O1", executed=50))
+    if not is_doubted_before:
+        doubt(stage, intent)
+    again = Stage(
+        recovery=Recovery(
+            DAY,
+            next_intent_number=3,
+            intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
+            orders=(stage.entries_of_order("O1"), stage.entries_of_order("O2")),
+            halted_symbols=dict(stage.engine._state.halted_symbols),
+        ),
+        guard=caught,
+    )
+    again.now = stage.now
+
+    for each in (stage, again):
+        for _ in range(2 * WHOLE_EVERY.seconds):
+            each.pass_time(1)
+        each.request(lambda s: s.cancel(why="changed my mind"))
+        assert not each.engine._state.gate.causes
+        assert ("IN_DOUBT", "O1") in [(one.code, one.why[:2]) for one in each.all(Decision)]
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol="HPG"))
+
+    assert stage.entries_of_order("O1").note == REOPENED_NOTE
