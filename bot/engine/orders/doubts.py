@@ -64,7 +64,8 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         is_end = shown_state(report) in TERMINAL_STATES
         if order.look is not None and (is_end or report.executed_quantity >= shown.awaited):
             shown.awaited, order.look = 0, None
-        if move is Move.IMPOSSIBLE:
+        has_not_ended = order.is_open and before in ENDS  # then that status binds no end
+        if move is Move.IMPOSSIBLE and not (is_end and has_not_ended):
             trust = Trust.FIGURES
             text = (
                 f"{row_words(order.row)}: the broker's row went from {before} to {report.status},"

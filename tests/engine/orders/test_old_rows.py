@@ -620,6 +620,46 @@ def test_an_impossible_move_is_told_once_and_its_fills_are_counted():
     assert _alerts(stage) == ["STATUS_IMPOSSIBLE"]
 
 
+@pytest.mark.parametrize(
+    ("status", "state"), [("FAILED", S.REJECTED), ("REJECTED", S.REJECTED), ("MATCHED_ALL", None)]
+)
+def test_an_order_ends_by_its_row_though_a_status_before_has_named_an_end_that_was_none(
+    status, state
+):
+    stage, intent = _partly_filled()
+    left = 0 if state else 300
+    stage.after(1).book(report_of(intent, executed=200, remaining=left, status=status, state=state))
+    assert stage.entries_of_order().state is S.PARTIALLY_FILLED
+
+    end = report_of(intent, executed=200, cancelled=300, state=S.CANCELLED, status="CANCELLED")
+    stage.after(1).book(end)
+
+    row = stage.entries_of_order()
+    assert (row.state, row.broker_status, row.executed_quantity) == (S.CANCELLED, "CANCELLED", 200)
+    assert "STATUS_IMPOSSIBLE" not in _alerts(stage)
+    assert not _halted(stage)
+
+
+@pytest.mark.parametrize(
+    ("executed", "after", "state"),
+    [
+        (200, {"executed": 300, "status": "MATCHED"}, S.PARTIALLY_FILLED),
+        (0, {"cancelled": 500, "state": S.CANCELLED, "status": "CANCELLED"}, S.REJECTED),
+    ],
+    ids=["no end after it", "it was the end"],
+)
+def test_what_no_status_after_failed_can_be_is_still_told(executed, after, state):
+    stage, intent = _partly_filled(executed)
+    failed = report_of(intent, executed=executed, remaining=0, state=S.REJECTED, status="FAILED")
+    stage.after(1).book(failed)
+
+    stage.after(1).book(report_of(intent, **after))
+
+    row = stage.entries_of_order()
+    assert (row.state, row.broker_status) == (state, "FAILED")
+    assert _alerts(stage)[-1] == "STATUS_IMPOSSIBLE"
+
+
 def test_a_row_asked_for_before_the_answer_names_the_status_that_filled_it():
     stage = Stage()
     intent = stage.buy()
