@@ -26,8 +26,8 @@ from bot.engine.orders import (
     cancels,
     doubts,
     matching,
-    recover,
     reports,
+    unattended,
     unknown,
     unseen,
 )
@@ -196,7 +196,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     reports.alerts,
     unseen.row_alerts,
     belief.alerts,
-    recover.alerts,
+    unattended.alerts,
     hook_faults.alerts,
     wake.alerts,
     health.step_alerts,

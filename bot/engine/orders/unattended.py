@@ -1,0 +1,74 @@
+"""Orders that this run has taken over and that nobody looks after: their strategy or its symbol is
+gone, or they are on an account that the run does not read.
+"""
+
+from collections.abc import Iterator
+
+from bot.domain.entry import Numbers, OrderUpdated
+from bot.domain.order import Intent
+from bot.engine.control_state import Standing
+from bot.engine.state import State
+
+
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield which open orders, or unknown ones, no strategy of this run looks after, as it or its
+    symbol is gone; and which are of an account that this run does not read.
+    """
+    accounts = {strategy.plan.account for strategy in state.strategies.values()}
+    elsewhere: dict[str, list[str]] = {}
+    left: dict[str, list[str]] = {}
+    dropped: dict[tuple[str, str], list[str]] = {}
+    for row, order_name in _todays_open(state):
+        name = row.strategy or ""
+        strategy = state.strategies.get(name)
+        if accounts and row.account not in accounts:
+            elsewhere.setdefault(row.account, []).append(order_name)
+        elif strategy is None:
+            left.setdefault(name, []).append(order_name)
+        elif row.symbol not in strategy.instances:
+            dropped.setdefault((name, row.symbol), []).append(order_name)
+    for account, names in sorted(elsewhere.items()):
+        orders, ours = ", ".join(names), ", ".join(sorted(each[-5:] for each in accounts))
+        text = (
+            f"this run trades on the account …{ours}, and these orders are open on …{account[-5:]}:"
+            f" {orders}. The bot does not see their fills and their ends, and can't cancel them: it"
+            " reads and writes its own account alone. Look after them in the broker's app, or put "
+            "broker.account back as it was and start again"
+        )
+        facts: Numbers = {"account": account[-5:], "trades_on": ours, "orders": orders}
+        yield Standing("OTHER_ACCOUNT", text, facts)
+    for name, names in sorted(left.items()):
+        orders = ", ".join(names)
+        held = [
+            f"{each.shares:,} {symbol}"
+            for (strategy, symbol), each in sorted(state.unloaded.items())
+            if strategy == name and each.shares
+        ]
+        text = (
+            f"{name} does not run, and it has open orders: {orders}. The bot follows them to their "
+            "end, but no strategy looks after them or sells what they fill (its shares "
+            f"now: {', '.join(held) or 'none'}). If {name} was renamed, give it its name back "
+            "and start again; if nobody wants an order: bot cancel ID"
+        )
+        facts = {"strategy": name, "orders": orders, "held": ", ".join(held) or 0}
+        yield Standing("STRATEGY_GONE", text, facts)
+    for (name, symbol), names in sorted(dropped.items()):
+        orders, shares = ", ".join(names), state.position_of(name, symbol).shares
+        text = (
+            f"{name} does not trade {symbol} any more, and it has open orders in it: {orders}. The "
+            "bot follows them to their end, but no strategy looks after them or sells what they "
+            f"fill (its shares now: {shares:,}). Put {symbol} back into its file and start "
+            "again; if nobody wants an order: bot cancel ID"
+        )
+        facts = {"strategy": name, "symbol": symbol, "orders": orders, "held": shares}
+        yield Standing("SYMBOL_GONE", text, facts)
+
+
+def _todays_open(state: State) -> Iterator[tuple[OrderUpdated | Intent, str]]:
+    """Yield our orders of today that may be open, with their names."""
+    for order in state.open_orders():
+        if order.is_own and order.row.trading_date == state.trading_date:
+            yield order.row, order.name
+    for tracked in state.pending_intents():
+        if tracked.intent.trading_date == state.trading_date:
+            yield tracked.intent, tracked.intent.intent_id
