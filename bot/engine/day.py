@@ -45,6 +45,7 @@ from bot.engine.orders import (
     earlier_places,
     held,
     orders,
+    unattended,
 )
 from bot.engine.risk import accounts, breaks, gone_shares, ledgers, losses
 from bot.engine.state import State
@@ -98,11 +99,12 @@ def on_earlier_orders(state: State, event: EarlierOrdersRead) -> None:
 def _end_earlier_days(
     state: State, reports: tuple[OrderReport, ...], *, is_unread: bool = False
 ) -> None:
-    """No order of an earlier day is open, and no id of one is ever written to again. If the history
-    does not show how one ended, its symbol is halted.
+    """No order of an earlier day is open here, and no id of one is ever written to again. If the
+    history does not show how one ended, its symbol is halted. Those of other accounts are left.
     """
     today = state.earlier_ended_at = state.trading_date
     by_id = {report.order_id: report for report in reports}
+    unattended.leave_elsewhere(state)
     earlier_places.match(state, reports)
     for order in left_open(state):
         row = order.row

@@ -274,7 +274,8 @@ class Reconciling:
     `breaks` are unaccepted differences, `met` those whose order appeared later; `look_again_at`:
     when orders and account are read again; `settled_at`: when the account is read because something
     settles; `closing_since`: since when the day is over; `rows`: orders that its last day order
-    book shows with other figures than the journal has. `net_assets` are by account.
+    book shows with other figures than the journal has; `elsewhere`: accounts that this run does not
+    read, with the names of orders that an earlier day left there. `net_assets` are by account.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
@@ -284,4 +285,5 @@ class Reconciling:
     settled_at: datetime | None = None
     closing_since: datetime | None = None
     rows: dict[str, RowDoubt] = field(default_factory=dict)
+    elsewhere: list[tuple[str, str]] = field(default_factory=list)
     net_assets: dict[str, NetAssets] = field(default_factory=dict)

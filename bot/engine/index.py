@@ -262,8 +262,7 @@ class Index:
 
     def forget_order(self, order_id: str) -> None:
         """Forget an order, if it was known."""
-        order = self._orders.pop(order_id, None)
-        if order is not None:
+        if (order := self._orders.pop(order_id, None)) is not None:
             self._drop_order(order)
 
     def forget_ended(self, before: date) -> None:
@@ -275,15 +274,20 @@ class Index:
                 self.forget_order(key)
         for key, tracked in [*self._intents.items()]:
             day, is_lost = tracked.intent.trading_date, tracked.state is SendState.EOD_ABSENT
-            if tracked.reserves_in_full or day >= before:
-                continue
-            if is_lost and day >= before - LATE_ROWS:
-                continue
-            del self._intents[key]
-            tracked.watch = None
-            for group in (self.held, self.not_placed, self._alike):
-                group.put(tracked, None)
-            self.intent_polls.put(tracked, None)
+            kept_from = before - LATE_ROWS if is_lost else before
+            if not tracked.reserves_in_full and day < kept_from:
+                self.forget_intent(key)
+
+    def forget_intent(self, intent_id: str) -> None:
+        """Forget an intent, pending or not."""
+        tracked = self._intents.pop(intent_id)
+        tracked.watch = None
+        for group in (self.held, self.pending, self.pending_in, self.not_placed, self._alike):
+            group.put(tracked, None)
+        for sums in (self.reserved, self.working, self.bought):
+            sums.put(tracked, None)
+        self.intents_at_market.put(tracked, None)
+        self.intent_polls.put(tracked, None)
 
     def _drop_order(self, order: TrackedOrder) -> None:
         order.watch = None
@@ -327,9 +331,7 @@ class Index:
         """File an intent according to the field that has moved."""
         intent, poll = tracked.intent, tracked.poll if tracked.order_id is None else None
         self.intent_polls.put(tracked, poll.due if poll else None)
-        if moved == "poll":
-            return
-        if moved == "order_id":
+        if moved in {"poll", "order_id"}:
             return
         self.not_placed.put(tracked, look_of(intent) if tracked.state in _NO_ORDER else None)
         is_pending = tracked.reserves_in_full
@@ -347,9 +349,8 @@ class Index:
         self.reserved.put(tracked, part)
         self.bought.put(tracked, bought)
         self.working.put(tracked, (intent.account, 1) if is_pending else None)
-        self.intents_at_market.put(
-            tracked, intent.account if is_paid_for and price is None else None
-        )
+        at_market = intent.account if is_paid_for and price is None else None
+        self.intents_at_market.put(tracked, at_market)
 
     def _file_amend(self, amend: TrackedAmend, _moved: str) -> None:
         self.amending.put(amend, amend.stage is not AmendStage.OVER or None)

@@ -72,6 +72,8 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
         kept = [one.name for things in groups.all().values() for one in things]
         yield f"{what} and forgotten", [name for name in kept if name not in state.intents], []
     accounts = {each.row.account for each in orders} | {each.intent.account for each in intents}
+    accounts.update(index.reserved._sums, index.working._sums, index.bought._sums)  # also forgotten
+    accounts.update(index.intents_at_market.all())
     for account in accounts:
         yield from _money(state, account, working, pending)
     yield from _dues(state, working, intents)

@@ -13,7 +13,7 @@ import pytest
 
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
-from bot.domain.entry import DAY_NOTE, MISSED_NOTE, Entry, Note
+from bot.domain.entry import DAY_NOTE, MISSED_NOTE, Entry, Fill, Note
 from bot.domain.local_time import instant_of, local_of
 from bot.journal.reading.events import NOT_COMPARED
 from bot.runtime.run import run_bot
@@ -121,6 +121,10 @@ def _told(notes: list[Note]) -> list[str]:
     ]
 
 
+PLACES: Mapping[str, object] = {"verb": "POST", "path": "*/orders"}
+STILL = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "swing_ticks": 0}
+ACCOUNT = {"depository_number": "120C900001", "type": "Margin", "name": "A", "cash": 900_000_000}
+
 COMPARED = ["BREAK", "DAY_UNSETTLED", DAY_NOTE]
 
 
@@ -212,6 +216,46 @@ async def test_a_bot_whose_first_start_is_in_the_evening_compares_no_day_that_it
     notes += await _run(config, night + timedelta(minutes=1), at=night)
 
     assert _told(notes) == []
+
+
+LOST = [
+    {"match": PLACES, "action": {"do": "hide_row", "seconds": 1500}},
+    {"match": PLACES, "point": "after_apply", "action": {"do": "rst"}},
+]
+
+
+@pytest.mark.parametrize("faults", [[], LOST], ids=["open", "lost"])
+async def test_a_day_on_another_account_ends_no_order_of_the_first(
+    tmp_path: Path, faults: list[object]
+) -> None:
+    """It fills while no bot reads its account; the first run there learns of it."""
+    known = [{"id": f"000900001{n}", "suffix": f".{n}", **ACCOUNT} for n in (1, 6)]
+    sold = {"at": "14:28:00", "do": "give", "price": 26_800, "volume": 900_000}
+    listed = [{**STILL, "deals": [sold]}]
+    scenario = {
+        **QUIET,
+        "start": START.isoformat(),
+        "accounts": known,
+        "symbols": listed,
+        "faults": faults,
+    }
+    broker = {"requests_per_minute": 3000}
+    ours, other = ({**broker, "account": account} for account in (".1", ".6"))
+    placed = [once(params={"price": 26_850})]
+    idle = [once(mode="watch")]
+    config = write_project(tmp_path, scenario=scenario, strategies=placed, broker=ours)
+    await _run(config, _at(time(14, 27)))
+    morning = DAY + timedelta(days=1)
+
+    write_project(tmp_path, scenario=scenario, strategies=idle, broker=other)
+    there = await _run(config, _at(time(9, 30), morning), at=_at(time(9, 20), morning))
+    write_project(tmp_path, scenario=scenario, strategies=idle, broker=ours)
+    back = Shown()
+    here = await _run(config, _at(time(9, 40), morning), at=_at(time(9, 31), morning), shown=back)
+
+    assert [fill.quantity for fill in back.all(Fill)] == [100]
+    told = [str(note.numbers.get("alert", "")) for note in there + here if note.kind == "ALERT"]
+    assert set(told) == {"OTHER_ACCOUNT"}
 
 
 class _Unread(SteppedPaper):

@@ -14,15 +14,21 @@ def alerts(state: State) -> Iterator[Standing]:
     """Yield which open orders, or unknown ones, no strategy of this run looks after, as it or its
     symbol is gone; and which are of an account that this run does not read.
     """
-    accounts = {strategy.plan.account for strategy in state.strategies.values()}
+    accounts = _accounts(state)
     elsewhere: dict[str, list[str]] = {}
+    for account, name in state.reconciling.elsewhere:
+        elsewhere.setdefault(account, []).append(name)
     left: dict[str, list[str]] = {}
     dropped: dict[tuple[str, str], list[str]] = {}
-    for row, order_name in _todays_open(state):
+    for row, order_name in _open(state):
+        is_of_today = row.trading_date == state.trading_date
         name = row.strategy or ""
         strategy = state.strategies.get(name)
-        if accounts and row.account not in accounts:
-            elsewhere.setdefault(row.account, []).append(order_name)
+        if row.account not in accounts:
+            shown = order_name if is_of_today else _dated(row, order_name)
+            elsewhere.setdefault(row.account, []).append(shown)
+        elif not is_of_today:
+            continue  # it is asked for, and ended, before anything else
         elif strategy is None:
             left.setdefault(name, []).append(order_name)
         elif row.symbol not in strategy.instances:
@@ -32,7 +38,8 @@ def alerts(state: State) -> Iterator[Standing]:
         text = (
             f"this run trades on the account …{ours}, and these orders are open on …{account[-5:]}:"
             f" {orders}. The bot does not see their fills and their ends, and can't cancel them: it"
-            " reads and writes its own account alone. Look after them in the broker's app, or put "
+            " reads and writes its own account alone. They stay open in the journal until a run on "
+            "that account has asked how they ended. Look after them in the broker's app, or put "
             "broker.account back as it was and start again"
         )
         facts: Numbers = {"account": account[-5:], "trades_on": ours, "orders": orders}
@@ -64,11 +71,34 @@ def alerts(state: State) -> Iterator[Standing]:
         yield Standing("SYMBOL_GONE", text, facts)
 
 
-def _todays_open(state: State) -> Iterator[tuple[OrderUpdated | Intent, str]]:
-    """Yield our orders of today that may be open, with their names."""
+def leave_elsewhere(state: State) -> None:
+    """Forget what an earlier day has left open on an account that this run does not read: nothing
+    that this run asks shows how it ended. No row ends it, so a run on that account asks.
+    """
+    accounts = _accounts(state)
+    for row, name in [*_open(state)]:
+        if row.account in accounts or row.trading_date >= state.trading_date:
+            continue
+        state.reconciling.elsewhere.append((row.account, _dated(row, name)))
+        if isinstance(row, Intent):
+            state.index.forget_intent(row.intent_id)
+        else:
+            state.index.forget_order(row.order_id)
+            state.cancels.pop(row.order_id, None)
+
+
+def _accounts(state: State) -> frozenset[str]:
+    return frozenset(strategy.plan.account for strategy in state.strategies.values())
+
+
+def _dated(row: OrderUpdated | Intent, name: str) -> str:
+    return f"{name} of {row.trading_date}"
+
+
+def _open(state: State) -> Iterator[tuple[OrderUpdated | Intent, str]]:
+    """Yield our orders that may be open, with their names."""
     for order in state.open_orders():
-        if order.is_own and order.row.trading_date == state.trading_date:
+        if order.is_own:
             yield order.row, order.name
     for tracked in state.pending_intents():
-        if tracked.intent.trading_date == state.trading_date:
-            yield tracked.intent, tracked.intent.intent_id
+        yield tracked.intent, tracked.intent.intent_id

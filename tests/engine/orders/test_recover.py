@@ -12,6 +12,7 @@ from bot.domain.entry import (
     Fill,
     IntentMoved,
     Note,
+    OrderUpdated,
     RunState,
     Transition,
     Verdict,
@@ -24,10 +25,11 @@ from bot.domain.message import (
     ReadAccount,
     ReadOrderToCancel,
     ReadTodaysOrders,
+    TradingDayStarted,
     TwoFactorMissing,
 )
 from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
-from bot.domain.order import REOPENED_NOTE, OrderState, SendState, Side
+from bot.domain.order import REOPENED_NOTE, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits, OrderPlan
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
@@ -37,6 +39,7 @@ from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
+from tests.engine.plain_scan import require_equal
 from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
 from tests.engine.test_invariants import caught
 
@@ -329,8 +332,8 @@ def test_an_order_of_an_earlier_day_needs_no_strategy():
 NEXT_DAY = DAY + timedelta(days=1)
 
 
-def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None, earlier=()):
-    intent = _intent(created_at=SENT_AT)
+def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None, earlier=(), **changes):
+    intent = _intent(created_at=SENT_AT, **changes)
     attempt = attempt_of(intent, SENT_AT)
     stored = StoredIntent(intent, state, order_id, attempt)
     rows = (row,) if row else ()
@@ -402,6 +405,40 @@ def test_a_question_of_an_earlier_day_ends_at_the_start(state):
 
     assert stage.all(IntentMoved)[-1].to_state is SendState.EOD_ABSENT
     assert stage.engine.status().unknown == ()
+
+
+@pytest.mark.parametrize("state", [SendState.ACKED, SendState.SENDING, SendState.REACHED])
+@pytest.mark.parametrize("price", [27_000, None])
+def test_what_an_earlier_day_left_on_another_account_stays_open_in_the_journal(state, price):
+    there = {"account": "120C900001.6"}
+    row = replace(_open_row(), price=price, **there) if state is SendState.ACKED else None
+    there |= {"limit_price": price, "order_type": OrderType.LO if price else OrderType.MTL}
+    stage, intent = _restarted_next_day(state, row=row, order_id="ORD1", **there)
+
+    ended = (OrderState.EXPIRED, SendState.EOD_ABSENT)
+    assert [one for one in stage.all(OrderUpdated) if one.state in ended] == []
+    assert [one for one in stage.all(IntentMoved) if one.to_state in ended] == []
+    status = stage.engine.status()
+    assert (status.open_orders, status.unknown, status.halted_symbols) == ((), (), {})
+    [told] = [n for n in stage.all(Note) if n.numbers.get("alert") == "OTHER_ACCOUNT"]
+    assert f"are open on …001.6: {intent.intent_id} of {DAY}. " in told.text
+    assert [each.text for each in status.standing if each.code == "OTHER_ACCOUNT"] == [told.text]
+    require_equal(stage.engine._state)
+
+
+@pytest.mark.parametrize("state", [SendState.ACKED, SendState.REACHED])
+def test_what_is_open_on_another_account_stays_open_over_a_night(state):
+    stage = _changed(state, account="120C900001.6")
+
+    stage.after(86_400).handle(TradingDayStarted(stage.now, NEXT_DAY))
+    stage.open()
+
+    assert stage.all(OrderUpdated) == []
+    assert [one for one in stage.all(IntentMoved) if one.to_state is SendState.EOD_ABSENT] == []
+    status = stage.engine.status()
+    assert (status.open_orders, status.unknown, status.halted_symbols) == ((), (), {})
+    [told] = [each.text for each in status.standing if each.code == "OTHER_ACCOUNT"]
+    assert f"L-0001 of {DAY}. " in told
 
 
 def test_an_equal_order_of_today_is_not_one_of_an_earlier_day():
