@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from bot.domain.entry import MISSED_NOTE, Numbers
+from bot.domain.entry import MISSED_NOTE, Numbers, RunState
 from bot.domain.instrument import PHASE_WORDS, Exchange, Phase
 from bot.domain.local_time import clock_of, local_date
 from bot.domain.message import (
@@ -58,6 +58,7 @@ MISSED_TIMER: Final = (
     "(bot positions, bot orders); do what can't wait in the broker's app"
 )
 _WAITED: Final = "it had to wait, for the journal or for other work"
+_NOT_BEGUN: Final = "the start of the day was still held (bot status)"
 
 
 def on_instruments(state: State, event: InstrumentsRead) -> None:
@@ -222,14 +223,17 @@ def _difference(state: State, exchange: Exchange, said: Phase, at: datetime) -> 
 
 def on_timer(state: State, event: TimerFired) -> None:
     """Wake every instance of the strategy that asked for this time of day, unless it had to wait
-    here for so long that the market is another one.
+    here for so long that the market is another one, or the day has not begun.
     """
     strategy = state.strategies[event.strategy]
-    if state.now - event.at > TIMER_LATE_MAX:
+    why = _WAITED if state.now - event.at > TIMER_LATE_MAX else ""
+    if not why and state.gate.state is RunState.STARTING:
+        why = _NOT_BEGUN
+    if why:
         job, at = f"timer {event.strategy} {event.timer:%H:%M:%S}", event.at.isoformat()
         facts: Numbers = {"alert": "TIMER_MISSED", "job": job, "first": at, "last": at, "count": 1}
-        text = f"{job}, due {clock_of(event.at)}: not run: {_WAITED}. {MISSED_TIMER}"
-        state.note(MISSED_NOTE, text, {**facts, "why": _WAITED, "then": "not run"})
+        text = f"{job}, due {clock_of(event.at)}: not run: {why}. {MISSED_TIMER}"
+        state.note(MISSED_NOTE, text, {**facts, "why": why, "then": "not run"})
         return
     for instance in strategy.instances.values():
         wake.wake(state, strategy, instance, "on_timer", event.timer)

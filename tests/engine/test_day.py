@@ -11,6 +11,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import (
     PlaceOrder,
     Reconciled,
+    TimerFired,
     TradingDayStarted,
 )
 from bot.domain.operations import (
@@ -48,6 +49,30 @@ def _restarted(hooks: dict[str, object]) -> Stage:
 
 
 BOTH_WAYS = pytest.mark.parametrize("begin", [_over_the_night, _restarted])
+
+
+@pytest.mark.parametrize("is_halted", [False, True])
+@BOTH_WAYS
+def test_a_timer_while_the_day_waits_for_its_start_is_told_and_wakes_nobody(
+    begin: Begin, is_halted: bool
+) -> None:
+    """While a person halts the bot no timer runs, which is no news."""
+    stage = begin({})
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(0),)))
+    if is_halted:
+        stage.handle(OperatorActed(stage.now, Action.HALT, "look", "me", strategy=None))
+    asked = list[str]()
+    stage._requesters.append(lambda _: asked.append("on_timer"))
+
+    stage.handle(TimerFired(stage.now, "test", time(9, 25)))
+    stage.open()
+
+    held = "not run: the start of the day was still held (bot status). "
+    told = [note for note in stage.all(Note) if note.numbers.get("alert") == "TIMER_MISSED"]
+    assert [held in note.text for note in told] == [True] * (not is_halted)
+    assert asked == []
+    stage.handle(TimerFired(stage.now, "test", time(9, 25)))
+    assert asked == ["on_timer"] * (not is_halted)
 
 
 def _ended(executed: int) -> OrderReport:
