@@ -247,6 +247,11 @@ class Engine:
         return ENGINE_FAULT
 
     @property
+    def is_day_begun(self) -> bool:
+        """Whether all that a day begins with has been read, today."""
+        return self._state.is_reconciled
+
+    @property
     def instruments(self) -> Mapping[str, Instrument]:
         """Where each symbol is listed, as far as known: at first by the table of symbols."""
         return self._state.instruments

@@ -86,11 +86,19 @@ def disk_row(free: int | None) -> Row:
     return Row("disk", False, f"{free // _MB:,} MB free", fix)
 
 
-def symbols_row(traded: Sequence[str], listed_on: Mapping[str, date], day: date) -> Row:
-    """Check that the broker has said today where each symbol is listed."""
+def symbols_row(
+    traded: Sequence[str], listed_on: Mapping[str, date], day: date, *, is_day_begun: bool
+) -> Row:
+    """Check that the broker has said today where each symbol is listed. It is asked for that last,
+    so while the start of the day waits a restart would only wait too, or end the bot.
+    """
     old = [symbol for symbol in traded if listed_on.get(symbol) != day]
     if not old:
         return Row("symbols", True, f"{len(traded)} symbols where the broker lists them")
+    if not is_day_begun:
+        then = f"then asks where {', '.join(old)} trades"
+        found = f"the start of the day waits for the broker, and {then}"
+        return Row("symbols", False, found, "leave the bot running, and look at bot status")
     found = f"the broker has not said today where {', '.join(old)} trades: it may have moved"
     return Row("symbols", False, found, f"look at bot quote {old[0]}, then restart the bot")
 
@@ -183,7 +191,7 @@ class MorningCheck:
             free = None
         return [
             calendar_row(self.calendar, day),
-            symbols_row(self.traded, self.listed_on, day),
+            symbols_row(self.traded, self.listed_on, day, is_day_begun=self.engine.is_day_begun),
             token_row(self.calendar, day, is_ready=self.second_factor.is_ready),
             clock_row(self.broker.offset.value),
             Row("quota", is_fast, quota, "poll fewer symbols or less often, or ask for a class"),

@@ -55,10 +55,34 @@ def test_no_token_is_missed_on_a_day_without_trading() -> None:
 def test_a_symbol_that_was_not_listed_today_is_named() -> None:
     listed_on = {"FPT": DAY, "HPG": DAY - timedelta(days=1)}
 
-    assert symbols_row(["FPT"], listed_on, DAY).is_ok
-    assert symbols_row(["FPT", "HPG", "VNM"], listed_on, DAY).found == (
-        "the broker has not said today where HPG, VNM trades: it may have moved"
+    assert symbols_row(["FPT"], listed_on, DAY, is_day_begun=True).is_ok
+    unsaid = symbols_row(["FPT", "HPG", "VNM"], listed_on, DAY, is_day_begun=True)
+    assert unsaid.found == "the broker has not said today where HPG, VNM trades: it may have moved"
+    assert "restart the bot" in unsaid.fix
+
+
+def test_a_day_that_waits_for_its_start_asks_for_no_restart() -> None:
+    row = symbols_row(["FPT", "HPG"], {"FPT": DAY}, DAY, is_day_begun=False)
+
+    assert not row.is_ok
+    assert row.found == (
+        "the start of the day waits for the broker, and then asks where HPG trades"
     )
+    assert "restart" not in row.fix
+    assert "bot status" in row.fix
+
+
+async def test_a_morning_on_which_the_broker_is_away_asks_for_no_restart(tmp_path: Path) -> None:
+    match = {"path": "/trading/*", "at": "23:55:00", "times": 0}
+    fault = {"match": match, "action": {"do": "status", "status": 503}}
+    scenario = {**QUIET, "day": "2026-11-18", "start": "23:50:00", "faults": [fault]}
+    config = write_project(tmp_path, scenario=scenario, strategies=[once()])
+
+    story = await tell(config, minutes=9 * 60)
+
+    checks = [n for n in story.shown.all(Note) if n.numbers.get("alert") == "MORNING_CHECK"]
+    assert {"symbols", "token"} <= {note.numbers["check"] for note in checks}
+    assert [note.text for note in checks if "restart" in note.text] == []
 
 
 def test_orders_of_an_earlier_day_and_differences_are_named() -> None:
