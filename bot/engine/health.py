@@ -317,6 +317,7 @@ WITHOUT: Final[Mapping[str, str]] = {
     "the account": (
         "orders go on by the last cash and shares that were read, and by the bot's own fills"
     ),
+    "the account, unread today": "no order is sent until it has been read once today",
     "the phase": "orders go by the exchange's timetable",
     "the quote": "no order goes by an old one, and it wakes no strategy",
     "the depth": "no order goes by an old one, and it wakes no strategy",
@@ -374,7 +375,7 @@ def tell_reads(state: State) -> None:
         failing.due = None
         if BY_BROKER not in state.gate.troubles and failing.details.keys() - failing.told:
             failing.told, failing.alerts = set(failing.details), failing.alerts + 1
-            _tell(state, _standing(kind, failing.details))
+            _tell(state, _standing(state, kind, failing.details))
 
 
 def read_alerts(state: State) -> Iterable[Standing]:
@@ -384,16 +385,16 @@ def read_alerts(state: State) -> Iterable[Standing]:
     needs_detail = any(each.is_own for each in state.open_orders()) or state.pending_intents()
     for kind, failing in state.failing_reads.items():
         if kind != DETAIL or needs_detail:
-            yield _standing(kind, failing.details)
+            yield _standing(state, kind, failing.details)
 
 
-def _standing(kind: str, failing: Mapping[str, str]) -> Standing:
-    names, more = sorted(filter(None, failing)), ""
-    if len(names) > SHOWN_MAX:
-        names, more = names[:SHOWN_MAX], f" and {len(names) - SHOWN_MAX} more"
-    of = f" of {', '.join(names)}{more}" if names else ""
-    detail = list(failing.values())[-1]
-    now_is = f"it is asked for again and again: {WITHOUT[kind]}"
+def _standing(state: State, kind: str, failing: Mapping[str, str]) -> Standing:
+    names, detail = sorted(filter(None, failing)), list(failing.values())[-1]
+    more = f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else ""
+    about = f"{', '.join(names[:SHOWN_MAX])}{more}"
+    of = f" of {about}" if about else ""
+    without = kind if state.is_reconciled or kind != "the account" else "the account, unread today"
+    now_is = f"it is asked for again and again: {WITHOUT[without]}"
     text = f"{kind}{of} can't be read ({detail}); {now_is}. If it lasts, ask the broker"
-    facts = {"read": kind, "without": kind, "about": f"{', '.join(names)}{more}", "detail": detail}
+    facts = {"read": kind, "without": without, "about": about, "detail": detail}
     return Standing("READ_FAILS", text, facts)

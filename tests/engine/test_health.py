@@ -256,6 +256,21 @@ def test_what_fails_on_after_nothing_could_be_read_is_told_and_nothing_else() ->
     assert _told_of(stage) == [*before, ("the quote", "HPG"), ("the account", "")]
 
 
+def test_an_account_that_is_unread_today_is_not_said_to_let_orders_go() -> None:
+    stage = Stage(is_open=False)
+
+    _read(stage, "the account", fails="HTTP 503")
+    [before] = stage.engine.status().alerts
+    stage.open()
+    _read(stage, "the account", fails="HTTP 503")
+    [after] = stage.engine.status().alerts
+
+    assert "again and again: no order is sent until it has been read once today." in before
+    assert "again and again: orders go on by the last cash and shares that were read" in after
+    notes = [note for note in stage.all(Note) if note.numbers.get("alert") == "READ_FAILS"]
+    assert notes[0].text == before
+
+
 def test_while_nothing_can_be_written_the_status_says_what_to_do() -> None:
     stage = Stage()
     why = "the journal has not answered for 5 s"
