@@ -3,9 +3,13 @@
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
+import pytest
+
 from bot.clock import SimulatedClock
 from bot.domain.entry import RunState
 from bot.domain.instrument import Phase
+from bot.domain.operations import Action, OperatorActed
+from bot.domain.outcome import Unknown
 from bot.engine.status import BotStatus
 from bot.runtime.supervisor import Trouble
 from bot.runtime.timetable.notes import MissedRuns, Pulse, overlap_note
@@ -62,6 +66,20 @@ def test_a_pulse_after_a_halt_does_not_say_that_strategies_are_on() -> None:
     told = texts(status(state=RunState.HALTED, counts={"quotes": 10}))
 
     assert told == ["HALTED, no new orders, 0 open · 10 quotes"]
+
+
+@pytest.mark.parametrize("outcome", [None, Unknown("no complete answer")])
+def test_a_pulse_counts_an_order_whose_outcome_is_not_known(outcome: Unknown | None) -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    if outcome is not None:
+        stage.answer(intent, outcome)
+    stage.handle(OperatorActed(stage.now, Action.STOP, "SIGTERM", "signal"))
+
+    [told] = texts(replace(stage.engine.status(), counts={"quotes": 10}))
+
+    assert told == "STOPPING, no new orders, 0 open, 1 with an outcome not known · 10 quotes"
 
 
 def test_a_feed_that_has_dried_up_is_not_called_quiet() -> None:
