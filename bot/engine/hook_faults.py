@@ -6,13 +6,14 @@ Nobody sells what a disabled strategy holds, so a person is told at once, and as
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from bot.domain.entry import Decision, Numbers, Verdict
 from bot.engine.control_state import BY_ENGINE, Standing
 from bot.engine.gate import BY_LIMIT, DISABLED, switch
 from bot.engine.settings import StrategyFault
-from bot.engine.state import State, StrategyState
+from bot.engine.state import Instance, State, StrategyState
 from bot.strategy import Request, RequestKind
 
 REQUESTS_MAX: Final = 100
@@ -33,6 +34,8 @@ def count_fault(
     state.counts["faults"] += 1
     code = "OVERRUN" if fault.is_overrun else "EXCEPTION"
     why, name = f"{hook}: {fault.error}", strategy.plan.name
+    if hook == "on_start" and not fault.is_overrun:
+        strategy.instances[symbol].start_error = fault.error
     numbers = {"faults": strategy.faults, "faults_max": state.settings.faults_until_disabled}
     state.record(Decision(state.now, name, symbol, Verdict.FAILED, code, why, numbers))
     if strategy.faults >= state.settings.faults_until_disabled:
@@ -49,10 +52,26 @@ def disable(state: State, strategy: StrategyState, why: str) -> None:
 
 
 def alerts(state: State) -> Iterator[Standing]:
-    """Yield which strategies are disabled, by whatever but a person."""
+    """Yield which strategies are disabled, by whatever but a person, and which go on although
+    their `on_start` failed.
+    """
     for strategy in state.strategies.values():
-        if strategy.state == DISABLED and strategy.state_by in (BY_ENGINE, BY_LIMIT):
+        if strategy.state != DISABLED:
+            failed = [each for each in strategy.instances.values() if each.start_error]
+            yield from map(partial(_half_started, strategy), failed)
+        elif strategy.state_by in (BY_ENGINE, BY_LIMIT):
             yield _standing(state, strategy)
+
+
+def _half_started(strategy: StrategyState, instance: Instance) -> Standing:
+    name, symbol, error = strategy.plan.name, instance.symbol, instance.start_error
+    text = (
+        f"{name} goes on although its on_start of {symbol} failed: {error}. What that prepares may "
+        "be missing, so it may decide wrongly; its limits hold. Mend its file and start the bot "
+        f"again; to keep it still until then: bot strategy disable {name}"
+    )
+    facts: Numbers = {"strategy": name, "symbol": symbol, "error": error}
+    return Standing("STRATEGY_HALF_STARTED", text, facts)
 
 
 def _standing(state: State, strategy: StrategyState) -> Standing:

@@ -80,6 +80,7 @@ class Instance:
     woken_at: dict[str, datetime] = field(default_factory=dict)
     bars_needed: int = 0
     has_started: bool = False
+    start_error: str = ""
 
 
 @dataclass(slots=True)

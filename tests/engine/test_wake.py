@@ -95,6 +95,24 @@ def test_a_disabled_strategy_is_an_alert_and_in_the_status_until_it_is_enabled()
     assert stage.engine.status().standing == ()
 
 
+@pytest.mark.parametrize(("fault", "is_told"), [(FAULT, True), (SLOW, False)])
+def test_a_strategy_that_goes_on_after_a_failed_start_is_named_in_the_status(fault, is_told):
+    stage = Stage(is_open=False, hooks={"on_start": lambda _: None})
+    stage.fault = fault
+
+    stage.open()
+    stage.fault = None
+    stage.request(lambda s: s.buy(100, limit=27_000))
+
+    standing = [each for each in stage.engine.status().standing if "STRATEGY" in each.code]
+    start = "test goes on although its on_start of HPG failed: ZeroDivisionError: division by zero "
+    assert [each.code for each in standing] == ["STRATEGY_HALF_STARTED"] * is_told
+    assert all(each.text.startswith(start) for each in standing)
+    assert stage.new(PlaceOrder) != []
+    stage.handle(OperatorActed(stage.now, Action.HALT, "it is broken", "me", strategy="test"))
+    assert [each for each in stage.engine.status().standing if "STRATEGY" in each.code] == []
+
+
 def test_a_strategy_that_a_person_disabled_is_not_told_to_that_person():
     stage = Stage()
 
