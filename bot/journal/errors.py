@@ -47,7 +47,7 @@ class UnusableUrl(JournalError):
 class Unreachable(JournalError):
     """The database cannot be reached. For a SQLite file, `host` is None and `database` its path.
 
-    `is_absent`: the file does not exist.
+    `is_absent`: the file does not exist. `is_full`: its disk has no room.
     """
 
     def __init__(
@@ -59,12 +59,14 @@ class Unreachable(JournalError):
         port: int | str | None = None,
         user: str | None = None,
         is_absent: bool = False,
+        is_full: bool = False,
     ) -> None:
         who = f"user '{user}'" if user else "this system's user"
         server = f"postgres at {host}:{port} as {who}, database '{database}'"
         super().__init__(f"can't reach {server if host else database} ({reason})")
         self.reason, self.database = reason, database
-        self.host, self.port, self.user, self.is_absent = host, port, user, is_absent
+        self.host, self.port, self.user = host, port, user
+        self.is_absent, self.is_full = is_absent, is_full
 
 
 class OutcomeUnknown(Unreachable):

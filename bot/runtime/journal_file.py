@@ -190,6 +190,7 @@ def journal_errors(
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
     except Unreachable as error:
         advice = to_make() if error.is_absent and what_to_do is CHECK else what_to_do
+        advice = f"Make room on its disk: df, du. {advice}" if error.is_full else advice
         text = f"{error}, from {_source(origin)}. {advice}"
         raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
     except NotOwner as error:

@@ -4,19 +4,23 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from errno import EACCES, ENOENT, ENOSPC, EROFS
 from os import strerror
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from bot.cli.command import Invocation
 from bot.cli.main import BROKEN_PIPE, show_beneath, system_mistake, write_report
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.shipped import DEMO, shipped
+from bot.journal.database.engines import make_private_file, one_transaction
 from bot.journal.writing.heads import FILE, KeptHeads, append_line
 from bot.runtime.brake import FLAG
+from bot.runtime.journal_file import TO_RUN, journal_errors
 from tests.cli.stage import call, make_project
 
 CODE = "424242"
@@ -252,6 +256,52 @@ def test_a_journal_that_was_there_is_to_be_put_back_and_no_other_made(tmp_path: 
     assert ran.code == ExitCode.DATABASE
     assert "There was one (heads of 2026-11-19 09:20:10): put it back, and run no bot" in ran.err
     assert "The first run makes it" not in ran.err
+
+
+def _fill(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    connection.exec_driver_sql("CREATE TABLE more (text)")
+
+
+def _fill_directly(connection: sa.Connection) -> None:
+    given = connection.connection.driver_connection
+    assert isinstance(given, sqlite3.Connection)
+    given.execute("PRAGMA max_page_count = 1")
+    given.execute("CREATE TABLE more (text)")
+
+
+@pytest.mark.parametrize("fill", [_fill, _fill_directly])
+def test_a_full_disk_is_to_be_given_room(
+    tmp_path: Path, fill: Callable[[sa.Connection], None]
+) -> None:
+    make_private_file(file := tmp_path / "journal.db")
+
+    with (
+        pytest.raises(OperatorMistake) as met,
+        journal_errors("bot.yaml:1", what_to_do=TO_RUN),
+        one_transaction(f"sqlite:///{file}") as connection,
+    ):
+        fill(connection)
+
+    assert str(met.value).endswith(
+        "(database or disk is full), from journal.url in bot.yaml:1. Make room on its disk: df, "
+        "du. No order is placed without a journal. Check: bot db check"
+    )
+
+
+def test_a_directory_without_room_for_a_journal_is_to_be_given_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(ENOSPC, strerror(ENOSPC))
+
+    monkeypatch.setattr(os, "open", full)
+
+    with (
+        pytest.raises(OperatorMistake, match=r"Make room on its disk: df, du\."),
+        journal_errors("bot.yaml:1"),
+    ):
+        make_private_file(tmp_path / "journal.db")
 
 
 def test_a_journal_whose_address_nobody_set_is_called_the_default(tmp_path: Path) -> None:

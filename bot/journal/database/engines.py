@@ -6,6 +6,7 @@ journal that nobody has open is read without the WAL side files, and without a l
 to write it meanwhile, what was read is of two moments: it is torn.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -38,6 +39,8 @@ FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@hos
 DAMAGED_SQLITE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 DAMAGED_POSTGRES: Final = frozenset({"XX001", "XX002"})
 """SQLSTATEs data_corrupted and index_corrupted."""
+FULL_POSTGRES: Final = "53100"
+"""SQLSTATE disk_full."""
 BEYOND_LIMITS: Final = "54"
 """SQLSTATE class program_limit_exceeded: what is beyond a limit of PostgreSQL today is tomorrow."""
 NO_RIGHT: Final = "42501"
@@ -221,7 +224,8 @@ def make_private_file(path: Path) -> None:
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
     except OSError as error:
-        raise Unreachable(error.strerror or str(error), database=str(path)) from error
+        reason, is_full = error.strerror or str(error), error.errno == errno.ENOSPC
+        raise Unreachable(reason, database=str(path), is_full=is_full) from error
 
 
 @contextmanager
@@ -240,13 +244,15 @@ def database_errors(url: str) -> Iterator[None]:
         reason = reason_of(error)
         if sqlstate in DAMAGED_POSTGRES or sqlite_code(error.orig) in DAMAGED_SQLITE:
             raise Corrupt(f"{parse(url).database}: {reason}") from error
-        raise unreachable(url, reason) from error
+        is_full = sqlstate == FULL_POSTGRES or sqlite_code(error.orig) == sqlite3.SQLITE_FULL
+        raise unreachable(url, reason, is_full=is_full) from error
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.Error as error:  # of a copy or a shrinking, which pass SQLAlchemy by
         if sqlite_code(error) in DAMAGED_SQLITE:
             raise Corrupt(f"{parse(url).database}: {error}") from error
-        raise unreachable(url, str(error)) from error
+        is_full = sqlite_code(error) == sqlite3.SQLITE_FULL
+        raise unreachable(url, str(error), is_full=is_full) from error
     except UnicodeDecodeError as error:  # a stored text, or SQLite's own message that quotes one
         raise Corrupt(f"{parse(url).database}: a text in it can't be read ({error})") from error
 
@@ -256,18 +262,19 @@ def sqlite_code(error: BaseException | None) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def unreachable(url: str, reason: str) -> Unreachable:
+def unreachable(url: str, reason: str, *, is_full: bool = False) -> Unreachable:
     """Describe which database cannot be reached, without its password."""
     parsed = parse(url)
     database = parsed.database or ""
     if parsed.drivername == "sqlite":
-        return Unreachable(reason, database=database)
+        return Unreachable(reason, database=database, is_full=is_full)
     return Unreachable(
         reason,
         database=database,
         host=parsed.host or _parameter(parsed, "host") or "localhost",
         port=parsed.port or _parameter(parsed, "port") or 5432,
         user=parsed.username or _parameter(parsed, "user"),
+        is_full=is_full,
     )
 
 
