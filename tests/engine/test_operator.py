@@ -156,7 +156,7 @@ def test_a_start_after_a_kill_says_so_on_the_screen_and_in_the_journal():
     [line] = Narrator().lines_of(note, 300)
     assert line[9:] == (
         "KILLED  the last run, begun 2026-11-19 09:30:00, has no end in the journal: it was "
-        "killed, or died. What it left open is asked for now"
+        "killed, or an error ended it (bot logs). What it left open is asked for now"
     )
 
 

@@ -150,8 +150,8 @@ def _tell_of_deaths(state: State, recovery: Recovery) -> None:
     """
     if recovery.killed_since is not None:
         began = day_and_clock_of(recovery.killed_since)
-        text = f"the last run, begun {began}, has no end in the journal: it was killed, or died"
-        state.note(KILLED_NOTE, f"{text}. What it left open is asked for now")
+        text = f"the last run, begun {began}, has no end in the journal: it was killed, or an error"
+        state.note(KILLED_NOTE, f"{text} ended it (bot logs). What it left open is asked for now")
     crashes = recovery.crashes
     if crashes < CRASHES_MAX or RunState.HALTED in state.gate.causes:
         return
