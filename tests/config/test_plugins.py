@@ -93,6 +93,27 @@ def test_a_whole_number_is_a_default_of_a_float_and_none_is_no_default(tmp_path:
     assert found == {"length": Parameter(float, 3), "bars": Parameter(int, None)}
 
 
+@pytest.mark.parametrize("written", ["str = Side.BUY", "int = Count.ONE", "float = Ratio(1.5)"])
+def test_a_default_may_be_of_a_type_below_its_annotation(tmp_path: Path, written: str) -> None:
+    of_its_own = """from enum import IntEnum
+from bot.domain.order import Side
+
+
+class Count(IntEnum):
+    ONE = 1
+
+
+class Ratio(float): ...
+
+
+"""
+    text = of_its_own + GOOD.replace("length: int = 3", f"length: {written}")
+
+    [(name, found)] = parameters_of(find_strategy("mine", project(tmp_path, mine=text))).items()
+
+    assert (name, found.default in {"BUY", 1, 1.5}) == ("length", True)
+
+
 def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

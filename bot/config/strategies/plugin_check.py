@@ -127,7 +127,11 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
 
 def _is_of(kind: type, default: object) -> bool:
     """Whether a default is one that a file could give; None is no default."""
-    return default is None or type(default) is kind or (kind is float and type(default) is int)
+    if default is None:
+        return True
+    if kind is bool or isinstance(default, bool):
+        return type(default) is kind
+    return isinstance(default, int | float if kind is float else kind)
 
 
 def hooks_of(factory: type[Strategy]) -> list[str]:

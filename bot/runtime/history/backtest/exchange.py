@@ -95,8 +95,12 @@ class Listed:
     matched: int = 0
 
     def by_urgency(self) -> list[Working]:
-        """Return the orders as an exchange serves them: the better price, then the earlier one."""
-        return sorted(self.orders, key=lambda each: each.urgency)
+        """Return the orders as an exchange serves them: the better price, then the earlier one; a
+        side takes its turns where its orders came, as prices of two sides do not compare.
+        """
+        best = sorted(self.orders, key=lambda each: each.urgency)
+        turns = {side: iter([e for e in best if e.record.side is side]) for side in Side}
+        return [next(turns[each.record.side]) for each in self.orders]
 
 
 class BarExchange:

@@ -183,7 +183,9 @@ class Market:
             return None
         day, rows = found
         self._lasts[symbol] = rows.close[-1]
-        self._note_average(self._table.instrument(symbol, day) or self._instruments[symbol], rows)
+        instrument = self._table.instrument(symbol, day) or self._instruments[symbol]
+        self._instruments[symbol] = instrument
+        self._note_average(instrument, rows)
         series = Series(symbol, self._width, instant_of(day, time()), rows, rows.start)
         return day, [series.bar(index) for index in range(len(rows))]
 

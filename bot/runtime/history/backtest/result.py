@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Final
 
+from bot.config.rulebook import load_symbols
 from bot.domain.entry import Decision, Entry, Fill, Note, OrderUpdated
+from bot.domain.instrument import SymbolTable
 from bot.domain.local_time import local_of
 from bot.domain.plan import StrategyPlan
 from bot.domain.recovery import RecoveredStrategy
@@ -46,6 +48,7 @@ class BacktestSpec:
     holdings: Mapping[str, int] = field(default_factory=dict)
     unowned: Mapping[str, int] = field(default_factory=dict)
     fill: FillName = "queue"
+    table: SymbolTable = field(default_factory=load_symbols)
     recorded: RecordedDays | None = None
     """Played instead of bars; `source` is then made of its quotes."""
 

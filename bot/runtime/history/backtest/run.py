@@ -14,7 +14,6 @@ from datetime import datetime, time, timedelta
 from typing import Final
 
 from bot.config.problems import OperatorMistake
-from bot.config.rulebook import load_symbols
 from bot.config.strategies.invoke import invoke as call_timed
 from bot.domain.account import ShareholderRight
 from bot.domain.instrument import Exchange, Instrument, Phase, SymbolTable
@@ -98,7 +97,7 @@ def run_backtest(
         spec,
         progress,
         invoke=invoke,
-        table=load_symbols(),
+        table=spec.table,
         collected=Collected(),
         why_slow=why_slow or why_not(spec.strategies),
     )

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +18,8 @@ from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
 from bot.config.strategies.check import Market
 from bot.config.strategies.load import check_files, market_of
-from bot.domain.instrument import Exchange, Instrument
+from bot.domain.instrument import Exchange, Instrument, SymbolTable
+from bot.domain.instrument import Listing as Listed
 from bot.domain.quote import DAY
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
@@ -132,6 +135,7 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
         cash=wanted.cash,
         holdings=wanted.holdings,
         fill=wanted.fill,
+        table=_table(market, source, symbols),
         recorded=recorded,
     )
     require_possible(spec, places)
@@ -155,6 +159,21 @@ def _listing(
     listings = market.symbols.listings.get(symbol, ())
     earlier = [each for each in listings if each.since <= market.on]
     return next((each.instrument for each in earlier[-1:] or listings[:1]), None)
+
+
+def _table(market: Market, source: OpenedBars, symbols: Iterable[str]) -> SymbolTable:
+    """Return the table with the symbols that it lacks, on each day where daily files say."""
+    found = dict(market.symbols.listings)
+    for symbol in set(symbols) - found.keys():
+        named = source.days.rows(symbol)
+        rows = sorted((day, on) for _, on, day, _ in named if on in set(Exchange))
+        begun = [next(run) for _, run in groupby(rows, key=itemgetter(1))]
+        ends = [day - timedelta(days=1) for day, _ in begun[1:]]
+        found[symbol] = tuple(
+            Listed(Instrument(symbol, Exchange(on)), day, end, "a daily file")
+            for (day, on), end in zip(begun, [*ends, None], strict=bool(begun))
+        )
+    return SymbolTable(found)
 
 
 def _ends(

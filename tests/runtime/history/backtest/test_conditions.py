@@ -95,6 +95,20 @@ def test_a_symbol_that_the_table_lacks_trades_where_a_daily_file_says(
     )
 
 
+def test_a_daily_file_says_on_each_day_where_a_symbol_trades_that_the_table_lacks(
+    tmp_path: Path,
+) -> None:
+    days = [date(2026, 11, 17), date(2026, 11, 18), date(2026, 11, 19)]
+    daily = zip(days, ["UPCOM", "UPCOM", "HOSE"], strict=True)
+    wanted = _wanted(tmp_path, "\n".join(f"BVB,{on},{day}" for day, on in daily))
+
+    table = spec_of_wanted(wanted).table
+
+    found = [table.instrument("BVB", day) for day in days]
+    assert [each.exchange for each in found if each] == ["UPCOM", "UPCOM", "HOSE"]
+    assert table.instrument("HPG", days[0]) == Instrument("HPG", Exchange.HOSE)
+
+
 @pytest.mark.parametrize("day", ["2024-12-31", "2025-01-10"])
 def test_a_day_outside_the_listings_of_a_symbol_is_played_where_it_was_listed_before(
     day: str, tmp_path: Path

@@ -135,6 +135,16 @@ def test_a_move_to_another_exchange_leaves_the_bars_of_before_as_they_are() -> N
     assert seen[-1] == (21_000 + 21_000 + 24_000) / 3
 
 
+def test_a_first_day_before_a_move_is_no_move() -> None:
+    days = date(2025, 1, 3), date(2025, 1, 6)
+    bars = [bar("14:20", 21_000, symbol="BSR", day=day) for day in days]
+
+    # what is known of a symbol is where the last day has it
+    result = backtest(Strategy, bars, first=days[1], exchange=Exchange.HOSE)
+
+    assert "moved to" not in " ".join(result.assumptions)
+
+
 @pytest.mark.parametrize("why_slow", ["", "as asked"])
 @pytest.mark.parametrize(
     ("reference", "price"),

@@ -6,7 +6,7 @@ from datetime import date, time, timedelta
 import pytest
 
 from bot.domain.instrument import Exchange
-from bot.domain.order import OrderState, OrderType
+from bot.domain.order import OrderState, OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, Wake
 from bot.domain.quote import Bar
 from bot.sandbox.markets.mirror.model import FillName
@@ -398,6 +398,25 @@ def test_of_two_resting_orders_the_better_price_fills_first(fill: FillName) -> N
     result = backtest(TwoAt, [*REFERENCE, *quiet, thin], fill=fill, another=OrderPlan())
 
     assert fills(result) == [("09:24:00", 100, 26_900)]
+
+
+@pytest.mark.parametrize("fill", ["depth", "queue"])
+def test_a_bid_that_came_later_takes_no_volume_from_a_sale(fill: FillName) -> None:
+    class Both(Strategy):
+        def on_bar(self, bar: BarView) -> None:
+            if self.name == "Another" and clock(bar.start) == "09:21:00":
+                self.buy(100, limit=26_800, why="later")
+            elif self.name != "Another" and clock(bar.start) == "09:20:00":
+                self.sell(100, limit=27_200, why="the profit")
+
+    bars = [bar(f"09:2{minute}", 27_000) for minute in (0, 1, 2)]
+    bars.append(bar("09:23", 27_000, 27_300, 26_700, 27_000, volume=900))
+
+    result = backtest(
+        Both, [*REFERENCE, *bars], fill=fill, another=OrderPlan(), holdings={"HPG": 1_000}
+    )
+
+    assert [(each.strategy, each.side) for each in result.fills] == [("Both", Side.SELL)]
 
 
 @pytest.mark.parametrize("fill", ["depth", "queue"])
