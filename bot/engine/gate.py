@@ -135,9 +135,12 @@ def _announce(state: State, reason: str, by: str) -> None:
 def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by: str) -> None:
     """Journal the switch if it is a change, and reset the count of faults.
 
-    A pause by anybody else is more than one by the strategy's own loss: it doesn't sell either.
+    A pause by anybody else is more than one by the strategy's own loss: it doesn't sell either. So
+    is a person's halt of one that the bot has disabled: it cancels.
     """
     is_more = only_sells(strategy) and by != BY_LIMIT
+    is_bots = {strategy.state_by} <= {BY_ENGINE, BY_LIMIT} and by not in {BY_ENGINE, BY_LIMIT}
+    is_more |= to_state == DISABLED == strategy.state and is_bots
     if strategy.state == to_state and not is_more:
         return
     strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by

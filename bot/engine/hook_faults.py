@@ -99,6 +99,8 @@ def disable_stuck(
     and the strategy's work is half done.
     """
     why, name = f"{hook}: {fault.error}", strategy.plan.name
+    if hook == "on_start":
+        strategy.instances[symbol].start_error = fault.error
     _fail(state, strategy, symbol, "STUCK", why)
     text = (
         f"{name} is disabled: its {hook} of {symbol} {fault.error}. Nothing that it asked for there"

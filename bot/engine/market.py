@@ -227,7 +227,7 @@ def on_timer(state: State, event: TimerFired) -> None:
     """
     strategy = state.strategies[event.strategy]
     why = _WAITED if state.now - event.at > TIMER_LATE_MAX else ""
-    if not why and state.gate.state is RunState.STARTING:
+    if not why and state.gate.state is RunState.STARTING and hears_market(strategy):
         why = _NOT_BEGUN
     if why:
         job, at = f"timer {event.strategy} {event.timer:%H:%M:%S}", event.at.isoformat()

@@ -270,7 +270,14 @@ def _fill_directly(connection: sa.Connection) -> None:
     given.execute("CREATE TABLE more (text)")
 
 
-@pytest.mark.parametrize("fill", [_fill, _fill_directly])
+def _start(_: sa.Connection) -> None:
+    """As SQLite fails that finds no room for the file beside a journal which every start makes."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    raise error
+
+
+@pytest.mark.parametrize("fill", [_fill, _fill_directly, _start])
 def test_a_full_disk_is_to_be_given_room(
     tmp_path: Path, fill: Callable[[sa.Connection], None]
 ) -> None:
@@ -283,8 +290,9 @@ def test_a_full_disk_is_to_be_given_room(
     ):
         fill(connection)
 
+    said = "disk I/O error" if fill is _start else "database or disk is full"
     assert str(met.value).endswith(
-        "(database or disk is full), from journal.url in bot.yaml:1. Make room on its disk: df, "
+        f"({said}), from journal.url in bot.yaml:1. Make room on its disk: df, "
         "du. No order is placed without a journal. Check: bot db check"
     )
 

@@ -662,6 +662,21 @@ async def test_what_shows_only_the_newest_refused_does_not_end_an_order_that_may
     assert (_codes(stage), stage.engine.status().halted_symbols) == ([], {})
 
 
+def test_an_older_id_that_no_list_shows_is_asked_for_once_the_newest_was_refused():
+    row = report_of(BY_HAND, executed=40, average=PRICE)
+    new = replace(_later(row, 1, quantity=100, executed=40), raw="new")
+    refused = _refused(row, 1, quantity=100)
+    stage = _with_lists([row], [_ended(row), new])
+    stage.after(3).row(refused, "ORD1-1")
+
+    for _ in range(4):
+        stage.after(15).book(refused)
+
+    assert "ORD1" in {each.order_id for each in stage.all(ReadOrder)}
+    stage.row(_ended(row), "ORD1")
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
 @pytest.mark.parametrize("executed", [300, 500])
 def test_what_an_older_id_has_traded_counts_as_soon_as_a_row_shows_the_newest_refused(executed):
     stage, row = _resized(executed=0)

@@ -75,6 +75,15 @@ def test_a_timer_while_the_day_waits_for_its_start_is_told_and_wakes_nobody(
     assert asked == ["on_timer"] * (not is_halted)
 
 
+def test_a_timer_of_a_strategy_that_is_switched_off_is_none_that_was_missed() -> None:
+    stage = Stage(is_open=False)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "not today", "me", strategy="test"))
+
+    stage.handle(TimerFired(stage.now, "test", time(9, 25)))
+
+    assert [note for note in stage.all(Note) if note.numbers.get("alert") == "TIMER_MISSED"] == []
+
+
 def _ended(executed: int) -> OrderReport:
     row = report_of(Stage().working(500), executed=executed, remaining=0)
     return replace(row, cancelled_quantity=500 - executed, status="EXPIRED")

@@ -113,6 +113,17 @@ def test_a_strategy_that_goes_on_after_a_failed_start_is_named_in_the_status(fau
     assert [each for each in stage.engine.status().standing if "STRATEGY" in each.code] == []
 
 
+def test_a_strategy_whose_start_was_stuck_is_named_once_a_person_resumes_it():
+    stage = Stage(is_open=False, hooks={"on_start": lambda _: None})
+    stage.fault = STUCK
+    stage.open()
+    stage.fault = None
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "the machine", "me", strategy="test"))
+
+    assert "STRATEGY_HALF_STARTED" in {each.code for each in stage.engine.status().standing}
+
+
 def test_a_strategy_that_a_person_disabled_is_not_told_to_that_person():
     stage = Stage()
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.message import ReadOrder
-from bot.domain.order import TERMINAL_STATES, OrderReport, SendState, Side
+from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState, SendState, Side
 from bot.domain.order_status import ENDS, Move, move_of, shown_state
 from bot.engine.control_state import Standing
 from bot.engine.orders import revived, unseen
@@ -64,7 +64,8 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         is_end = shown_state(report) in TERMINAL_STATES
         if order.look is not None and (is_end or report.executed_quantity >= shown.awaited):
             shown.awaited, order.look = 0, None
-        has_not_ended = order.is_open and before in ENDS  # then that status binds no end
+        has_not_ended = order.is_open and before in ENDS
+        has_not_ended &= shown_state(report) is not OrderState.REJECTED  # binds any other end
         if move is Move.IMPOSSIBLE and not (is_end and has_not_ended):
             trust = Trust.FIGURES
             text = (

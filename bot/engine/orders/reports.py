@@ -235,7 +235,7 @@ def _looked_for(state: State, event: TodaysOrdersRead) -> Iterator[tuple[Tracked
         return
     named = [report.order_id for report in event.reports]
     named += [row.order_id for row in event.set_aside if row.order_id]
-    listed = {state.chains.first(order_id) for order_id in named}
+    listed = {state.chains.first(each) for each in named if not state.chains.is_former(each)}
     nameless = [row.symbol for row in event.set_aside if not row.order_id]
     for order in state.open_orders():
         row = order.row

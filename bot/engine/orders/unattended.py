@@ -76,6 +76,11 @@ def leave_elsewhere(state: State) -> None:
     that this run asks shows how it ended. No row ends it, so a run on that account asks.
     """
     accounts = _accounts(state)
+    for order in [*state.open_orders()]:
+        shown = order.row
+        is_left = shown.account not in accounts and shown.trading_date < state.trading_date
+        if is_left and not order.is_own:  # that it may be a lost place stands in its note
+            state.index.forget_order(shown.order_id)
     for row, name in [*_open(state)]:
         if row.account in accounts or row.trading_date >= state.trading_date:
             continue

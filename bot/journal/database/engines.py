@@ -244,17 +244,22 @@ def database_errors(url: str) -> Iterator[None]:
         reason = reason_of(error)
         if sqlstate in DAMAGED_POSTGRES or sqlite_code(error.orig) in DAMAGED_SQLITE:
             raise Corrupt(f"{parse(url).database}: {reason}") from error
-        is_full = sqlstate == FULL_POSTGRES or sqlite_code(error.orig) == sqlite3.SQLITE_FULL
+        is_full = sqlstate == FULL_POSTGRES or _is_full(error.orig)
         raise unreachable(url, reason, is_full=is_full) from error
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.Error as error:  # of a copy or a shrinking, which pass SQLAlchemy by
         if sqlite_code(error) in DAMAGED_SQLITE:
             raise Corrupt(f"{parse(url).database}: {error}") from error
-        is_full = sqlite_code(error) == sqlite3.SQLITE_FULL
-        raise unreachable(url, str(error), is_full=is_full) from error
+        raise unreachable(url, str(error), is_full=_is_full(error)) from error
     except UnicodeDecodeError as error:  # a stored text, or SQLite's own message that quotes one
         raise Corrupt(f"{parse(url).database}: a text in it can't be read ({error})") from error
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether SQLite had no room: for a page, or for the `-shm` file of a start."""
+    shm = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE
+    return shm or sqlite_code(error) == sqlite3.SQLITE_FULL
 
 
 def sqlite_code(error: BaseException | None) -> int:

@@ -58,8 +58,8 @@ class Pulse:
             words.insert(0, f"no data for {minutes:.0f} min")
         asleep = sorted({PHASE_WORDS[phase] for phase in status.phases.values()})
         shown = ", ".join(words or asleep) or "quiet"
-        unanswered = len(status.sending) + len(status.unknown)
-        lost = f", {unanswered} with an outcome not known" if unanswered else ""
+        lost = f", {len(status.sending)} being sent" if status.sending else ""
+        lost += f", {len(status.unknown)} with an outcome not known" if status.unknown else ""
         text = f"{_trading(status)}, {len(status.open_orders)} open{lost} · {shown}"
         prices = {f"{LAST_PRICE}{one.symbol}": one.last for one in status.positions if one.last}
         return Note(at, PULSE_NOTE, text, {**since, **prices})

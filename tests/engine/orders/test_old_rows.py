@@ -325,6 +325,20 @@ def test_an_order_that_works_again_is_cancelled_if_a_person_has_halted_its_strat
     assert [each.reason for each in cancels] == ["stop it"] * is_sent
 
 
+@pytest.mark.parametrize("before", [BY_ENGINE, BY_LIMIT])
+def test_a_person_may_halt_a_strategy_that_the_bot_has_disabled(before):
+    stage, intent = _refused()
+    strategy = stage.engine._state.strategies["test"]
+    switch(stage.engine._state, strategy, DISABLED, "failed three times", before)
+
+    halt = OperatorActed(stage.now, Action.HALT, reason="stop it", by="me", strategy="test")
+    stage.handle(halt)
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert [one.order_id for one in stage.new(ReadOrderToCancel)] == ["ORD1"]
+    assert (strategy.state_reason, strategy.state_by) == ("stop it", "me")
+
+
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(seconds=60)))
 
 
@@ -638,6 +652,18 @@ def test_an_order_ends_by_its_row_though_a_status_before_has_named_an_end_that_w
     assert (row.state, row.broker_status, row.executed_quantity) == (S.CANCELLED, "CANCELLED", 200)
     assert "STATUS_IMPOSSIBLE" not in _alerts(stage)
     assert not _halted(stage)
+
+
+def test_a_refusal_after_a_status_that_says_all_is_filled_ends_nothing():
+    stage, intent = _partly_filled()
+    said = report_of(intent, executed=200, remaining=300, status="MATCHED_ALL", state=S.FILLED)
+    stage.after(1).book(said)
+
+    refused = report_of(intent, executed=200, remaining=0, status="FAILED", state=S.REJECTED)
+    stage.after(1).book(refused)
+
+    assert stage.engine._state.orders["ORD1"].is_open
+    assert _alerts(stage) == ["STATUS_IMPOSSIBLE"]
 
 
 @pytest.mark.parametrize(

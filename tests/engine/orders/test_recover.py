@@ -32,7 +32,7 @@ from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, Operat
 from bot.domain.order import REOPENED_NOTE, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits, OrderPlan
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.domain.recovery import MAY_BE, RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import BY_LIMIT, PAUSED
 from bot.engine.invariants import WHOLE_EVERY
@@ -424,6 +424,22 @@ def test_what_an_earlier_day_left_on_another_account_stays_open_in_the_journal(s
     assert f"are open on …001.6: {intent.intent_id} of {DAY}. " in told.text
     assert [each.text for each in status.standing if each.code == "OTHER_ACCOUNT"] == [told.text]
     require_equal(stage.engine._state)
+
+
+def test_what_may_be_a_lost_place_of_another_account_does_not_lapse():
+    there = "120C900001.6"
+    intent = _intent(created_at=SENT_AT, account=there)
+    stored = StoredIntent(intent, SendState.AMBIGUOUS, None, attempt_of(intent, SENT_AT))
+    of_nobody = {"intent_id": None, "strategy": None, "order_id": "ORD9"}
+    row = replace(_open_row(), account=there, note=f"{MAY_BE}L-0001", **of_nobody)
+    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=(row,))
+
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.after(86_400).handle(EarlierOrdersRead(stage.now, ()))
+    stage.open()
+
+    assert stage.all(OrderUpdated) == []
+    assert stage.engine.status().open_orders == ()
 
 
 @pytest.mark.parametrize("state", [SendState.ACKED, SendState.REACHED])
