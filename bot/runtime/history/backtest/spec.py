@@ -112,15 +112,7 @@ def spec_of(wanted: Wanted) -> BacktestSpec:
         _require_as_quoted(source, symbols)
     if wanted.data and recorded is None:  # the store was checked when it was filled
         instruments = {each.symbol: each for one in strategies for each in one.instruments}
-        odd = [
-            each for name, each in sorted(instruments.items()) if _is_odd(source, each, rulebook)
-        ]
-        found = check_source(source, Rules(rulebook, load_symbols()), [each.symbol for each in odd])
-        problems = [problem for each in found for problem in each.fatal]
-        for _, each in sorted(instruments.items()):
-            problems += _at_other_hours(source, each, rulebook)
-        if problems:
-            raise OperatorMistake(problems)
+        _require_sound(source, [each for _, each in sorted(instruments.items())], rulebook)
     if unheld := sorted(set(wanted.holdings) - symbols):
         text = f"--hold {unheld[0]}: no strategy trades it; they trade {', '.join(sorted(symbols))}"
         raise OperatorMistake.of("E-BT-006", text)
@@ -174,6 +166,19 @@ def _table(market: Market, source: OpenedBars, symbols: Iterable[str]) -> Symbol
             for (day, on), end in zip(begun, [*ends, None], strict=bool(begun))
         )
     return SymbolTable(found)
+
+
+def _require_sound(
+    source: OpenedBars, instruments: Sequence[Instrument], rulebook: Rulebook
+) -> None:
+    """Refuse bars that cannot be of these instruments."""
+    odd = [each.symbol for each in instruments if _is_odd(source, each, rulebook)]
+    found = check_source(source, Rules(rulebook, load_symbols()), odd)
+    problems = [problem for each in found for problem in each.fatal]
+    for each in instruments:
+        problems += _at_other_hours(source, each, rulebook)
+    if problems:
+        raise OperatorMistake(problems)
 
 
 def _ends(
