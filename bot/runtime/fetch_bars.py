@@ -4,7 +4,11 @@ How a stretch of days is requested, checked and stored is in `history/store/fetc
 opens no client.
 """
 
+from contextlib import suppress
+from datetime import date
+
 from bot.broker.budget import SystemWaiter
+from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, Refused, is_unknown
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
@@ -15,7 +19,9 @@ from bot.protocol.calls import CODECS
 from bot.protocol.shaped import Codec
 from bot.protocol.values.series import PriceHistory
 from bot.runtime.api import own_broker
+from bot.runtime.history.bars import DayFrame
 from bot.runtime.history.store.archive import Archive
+from bot.runtime.history.store.bar_files import INDICES
 from bot.runtime.history.store.fetching import DAYS, Fetched, FetchPlan, HistoryFetch, Query
 from bot.runtime.history.store.importing import Progress, Rules
 from bot.runtime.worlds.system import read_market_clock
@@ -52,7 +58,9 @@ async def fetch_from_broker(
                 def tell(part: float, before: int = number) -> None:
                     progress((before + part) / len(plan.symbols))
 
-                done.append(await fetch.fetch(symbol, first, last, tell))
+                found = await fetch.fetch(symbol, first, last, tell)
+                await _keep_exchange(broker.client, archive, rules, symbol, last)
+                done.append(found)
     except BrokerError as error:
         symbol = plan.symbols[len(done)]
         if isinstance(error, Refused) and is_unknown(error):
@@ -61,3 +69,15 @@ async def fetch_from_broker(
         text = f"{symbol}: {error}. What came before is kept: the same command goes on from there"
         raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE) from error
     return done
+
+
+async def _keep_exchange(
+    client: BrokerClient, archive: Archive, rules: Rules, symbol: str, day: date
+) -> None:
+    """Store where the broker lists a symbol that the table does not have: a backtest needs it."""
+    if symbol in INDICES or rules.symbols.instrument(symbol, day) is not None:
+        return
+    with suppress(Refused):  # its history is there, and it is listed no more
+        exchange = (await client.quote(symbol)).exchange
+        with archive.writing() as writer:
+            writer.add_days([(symbol, exchange.value, day, DayFrame())], replaces=False)

@@ -43,8 +43,8 @@ STORE: Final = "data"
 
 _UNLISTED: Final = (
     "is not in the shipped table, and no daily file says where it trades: ticks, band and phases "
-    "would be guessed. Name its exchange in a daily file beside the bars (symbol,exchange,date): "
-    "bot docs market-files"
+    "would be guessed. bot data fetch asks the broker; or name its exchange in a daily file beside "
+    "the bars (symbol,exchange,date): bot docs market-files"
 )
 
 

@@ -1,5 +1,6 @@
 """A fetch keeps what it has, goes on where it was, and takes nothing that can't be true."""
 
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -263,6 +264,43 @@ def test_without_an_address_there_is_nothing_to_fetch_from(tmp_path: Path) -> No
 
     assert ran.code == ExitCode.NOT_RUNNING
     assert "broker.base_url names no broker" in ran.err
+
+
+@pytest.mark.wire
+def test_a_fetch_keeps_where_a_symbol_trades_that_the_table_lacks_for_a_backtest(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "story.yaml").write_text(
+        "name: fetched\nday: 2026-11-19\nstart: '09:20'\n"
+        "accounts: [{id: '0009000011', cash: 100_000_000}]\n"
+        "symbols: [{symbol: BVB, exchange: UPCOM, reference: 12_400}]\n"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nuse: sma_cross\nparams: {fast: 3, slow: 8}\nsymbols: [BVB]\n"
+        "wake: {bar: 5m}\norder: {size: {shares: 100}}\n"
+    )
+    place = ("--now", "2026-11-19T10:00:00+07:00", "--scenario", str(tmp_path / "story.yaml"))
+    server = BotProcess("paper", "serve", "--port", "0", *place)
+    try:
+        given = json.loads(server.stdout.readline())
+        (tmp_path / "bot.yaml").write_text(
+            "mode: paper\nstate_dir: state\nstrategies: mine.yaml\n"
+            f"broker: {{base_url: '{given['base_url']}', device_id: test, account: normal}}\n"
+        )
+        keys = {
+            "BOT_BROKER__API_KEY": given["api_key"],
+            "BOT_BROKER__API_SECRET": given["api_secret"],
+        }
+        at = ("-c", str(tmp_path / "bot.yaml"))
+        came = call("data", "fetch", "BVB", "--from", "2026-11-12", *at, environment=keys)
+    finally:
+        server.end()
+
+    played = call("backtest", str(tmp_path / "mine.yaml"), "--data", str(tmp_path / "state/data"))
+
+    assert (came.code, played.code) == (0, 0), (came, played)
+    days = gzip.decompress((tmp_path / "state/data/daily/days.csv.gz").read_bytes()).decode()
+    assert days.splitlines()[1].startswith("BVB,UPCOM,2026-11-18")
 
 
 @pytest.mark.wire
