@@ -41,7 +41,7 @@ from bot.engine.index import SeenIds
 from bot.engine.limit_changes import note_limits
 from bot.engine.orders import amends, answers, cancel_requests, held, sends, unattended
 from bot.engine.orders.orders import move_intent, move_unplaced
-from bot.engine.orders.unknown import NONCE_UNUSED
+from bot.engine.orders.unknown import ALERT_AFTER, NONCE_UNUSED
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import flow_of, note_unsettled, restore
 from bot.engine.risk.expected import expected_at
@@ -317,6 +317,7 @@ def _take_over(state: State, stored: StoredIntent) -> None:
             state.command(BurnNonce(intent.intent_id))
         case SendState.FRESH | SendState.REACHED:
             tracked.poll = BackOff(state.now)
+            tracked.alert_due = state.now + ALERT_AFTER  # that run may not have told it
         case SendState.AMBIGUOUS:
             tracked.poll = BackOff(state.now)
             if attempt is not None:

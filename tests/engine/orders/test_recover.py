@@ -618,6 +618,21 @@ def test_a_question_that_an_earlier_run_had_begun_is_asked_on(state):
     assert [one.why for one in stage.new(ReadTodaysOrders)] == ["poll L-0001"]
 
 
+@pytest.mark.parametrize(
+    ("state", "code"), [(SendState.FRESH, "NEVER_ARRIVED"), (SendState.REACHED, "ORDER_REACHED")]
+)
+def test_what_an_earlier_run_had_no_time_to_tell_is_told_ten_seconds_after_the_start(state, code):
+    stage = _recovered(state)
+    stage.open()
+    stage.book()
+
+    stage.pass_time(8)
+    assert code not in {note.numbers.get("alert") for note in stage.all(Note)}
+    stage.pass_time(3)
+
+    assert code in {note.numbers.get("alert") for note in stage.all(Note)}
+
+
 # ------------------------------------------------------------------------------ cancels under way
 
 
