@@ -139,8 +139,8 @@ def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by
     is a person's halt of one that the bot has disabled: it cancels.
     """
     is_more = only_sells(strategy) and by != BY_LIMIT
-    is_bots = {strategy.state_by} <= {BY_ENGINE, BY_LIMIT} and by not in {BY_ENGINE, BY_LIMIT}
-    is_more |= to_state == DISABLED == strategy.state and is_bots
+    if strategy.state == DISABLED and by not in {BY_ENGINE, BY_LIMIT}:
+        is_more |= not is_halted_by_person(strategy)
     if strategy.state == to_state and not is_more:
         return
     strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by

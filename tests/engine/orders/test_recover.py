@@ -936,6 +936,17 @@ def _shown_as_another_order(stage, intent):
     stage.after(1).book(report_of(intent, "O1", side=Side.SELL))
 
 
+def _found_before(stage, intent):
+    """What a start finds of a run that had found its lost place by its looks."""
+    return Recovery(
+        DAY,
+        next_intent_number=2,
+        intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
+        orders=(stage.entries_of_order("O1"),),
+        halted_symbols=dict(stage.engine._state.halted_symbols),
+    )
+
+
 @pytest.mark.parametrize(
     "doubt", [_found_though_its_nonce_was_unused, _shown_as_another_order], ids=["nonce", "row"]
 )
@@ -950,15 +961,7 @@ def test_what_may_be_somebody_elses_stays_so_after_a_restart_whatever_had_halted
     told = [note.text for note in first.all(Note) if note.kind == "ALERT"]
     first.after(1).book(report_of(intent, "O1"))
 
-    stage = Stage(
-        recovery=Recovery(
-            DAY,
-            next_intent_number=2,
-            intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
-            orders=(first.entries_of_order("O1"),),
-            halted_symbols=dict(first.engine._state.halted_symbols),
-        )
-    )
+    stage = Stage(recovery=_found_before(first, intent))
     stage.after(1).book(report_of(intent, "O1"))
     stage.request(lambda s: s.cancel(why="changed my mind"))
 
@@ -1090,14 +1093,7 @@ def test_only_a_row_of_another_order_lets_its_time_not_cancel_what_was_found_by_
         stage.after(1).book(row)
     assert stage.engine.status().halted_symbols["HPG"].startswith("O1: ")
     if is_restarted:
-        recovery = Recovery(
-            DAY,
-            next_intent_number=2,
-            intents=(StoredIntent(intent, SendState.MATCHED, "O1", attempt_of(intent, START)),),
-            orders=(stage.entries_of_order("O1"),),
-            halted_symbols=dict(stage.engine._state.halted_symbols),
-        )
-        before, stage = stage, Stage(EXPIRING, recovery=recovery)
+        before, stage = stage, Stage(EXPIRING, recovery=_found_before(stage, intent))
         stage.now = before.now
 
     stage.after(1).book(report_of(intent, "O1", executed=50))
