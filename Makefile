@@ -74,7 +74,7 @@ prove-safety: setup
 	echo "safety: $$(($$(date +%s) - begun)) s, $(SAFETY_S_WANTED) s are wanted$$took"
 
 prove-faults:
-	@env -u PYTHONDONTWRITEBYTECODE FAULT_COUNTS=$(COUNTS)/faults.json .venv/bin/pytest -q -n 3 \
+	@env -u PYTHONDONTWRITEBYTECODE FAULT_COUNTS=$(COUNTS)/faults.json .venv/bin/pytest -q -n 5 --dist worksteal \
 		--timeout 300 $(FAULTS)
 prove-stories:
 	@$(PROOF) tests.simulation.simulate 200
