@@ -12,6 +12,7 @@ from typing import Final
 from bot.domain.entry import (
     KILLED_NOTE,
     OFF_NOTE,
+    Fill,
     OrderUpdated,
     RunState,
     Verdict,
@@ -211,20 +212,7 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
         if losses.is_limited(state):
             usage.of(account).reduced_by = reason
     todays = [fill for day, fill in recovery.recent_fills if day == today]
-    begun = {
-        (name, s): held[0]
-        for name, one in recovery.strategies.items()
-        for s, held in one.positions.items()
-    }
-    for fill in todays:
-        sold = fill.quantity if fill.side is Side.SELL else -fill.quantity
-        key = fill.strategy or "", fill.symbol
-        begun[key] = begun.get(key, 0) + sold
-    for (name, symbol), shares in begun.items():
-        owner = state.strategies.get(name)
-        if owner is not None:
-            owner.days[symbol] = DayTrade(begun=shares)
-            exposure.carry(owner.plan.account, symbol, shares)
+    _carry_shares(state, recovery, todays)
     for fill in todays:
         usage.of(fill.account).fill(fill.symbol, fill.side)
         exposure.trade(fill)
@@ -238,6 +226,31 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
         if owner is not None and is_repeat and (since is None or fill.at > since):
             place = fill.symbol, fill.side
             owner.repeats[place] = owner.repeats.get(place, 0) + 1
+
+
+def _carry_shares(state: State, recovery: Recovery, todays: Sequence[Fill]) -> None:
+    """Set the shares with which strategies began the day: of one that this run does not have, those
+    in which it has traded today or still may, as its sales would be of another one's.
+    """
+    begun = {
+        (name, s): held[0]
+        for name, one in recovery.strategies.items()
+        for s, held in one.positions.items()
+    }
+    asked = [one.intent for one in recovery.intents if one.state not in _NEVER_LEFT]
+    orders: tuple[Intent | OrderUpdated | Fill, ...] = (*asked, *recovery.orders, *todays)
+    accounts = {(one.strategy or "", one.symbol): one.account for one in orders}
+    for fill in todays:
+        sold = fill.quantity if fill.side is Side.SELL else -fill.quantity
+        key = fill.strategy or "", fill.symbol
+        begun[key] = begun.get(key, 0) + sold
+    for (name, symbol), shares in begun.items():
+        owner = state.strategies.get(name)
+        if owner is not None:
+            owner.days[symbol] = DayTrade(begun=shares)
+            state.exposure.carry(owner.plan.account, symbol, shares)
+        elif (account := accounts.get((name, symbol))) is not None:
+            state.exposure.carry(account, symbol, shares)
 
 
 def _restore_order(

@@ -29,16 +29,26 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.operations import Action, OperatorActed, TradingDayEnded
-from bot.domain.order import OrderState, Side
+from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Refused
 from bot.domain.plan import AccountLimits, Limits, Wake
 from bot.domain.quote import ClosesRead, LastClose, Quote
-from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine import belief
 from bot.engine.account_state import DayTrade, Mark
 from bot.engine.belief import GOOD_ANSWERS
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import ACCOUNT, DAY, HPG, PLAN, START, Stage, report_of, result_of
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    HPG,
+    PLAN,
+    START,
+    Stage,
+    report_of,
+    result_of,
+    sell_intent,
+)
 
 LIMIT = AccountLimits(max_loss_per_day=100_000)
 
@@ -802,6 +812,54 @@ def test_a_restart_during_the_day_tells_what_was_there_at_its_start():
 
     assert stage.engine._state.strategies["test"].days == {"HPG": DayTrade(500, 1_000, 27_000_000)}
     assert stage.engine._state.exposure.of(ACCOUNT).result == -75_000
+
+
+def _beside_gone(beside=(), **recovered):
+    """The stage's strategy with 1,000 shares of before, after a restart during the day; another
+    one, "gone", has traded too. Since then the price has fallen by 1,000.
+    """
+    mine = RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")
+    others = {name: RecoveredStrategy(*held) for name, held in recovered.pop("held").items()}
+    recovery = Recovery(DAY, 2, 2, strategies={"test": mine, **others}, **recovered)
+    stage = Stage(settings=EngineSettings(account_limits=LIMIT), recovery=recovery, beside=beside)
+    stage.after(60).quote(26_000)
+    return stage
+
+
+@pytest.mark.parametrize("beside", [(replace(PLAN, name="gone"),), ()], ids=["runs", "gone"])
+def test_a_sale_of_a_strategy_that_runs_no_more_is_not_of_the_shares_of_another(beside):
+    before = staged()
+    bought(before)
+    sold = replace(before.all(Fill)[0], side=Side.SELL, strategy="gone")
+
+    sold_all: Any = {"gone": ({}, 1, 0, 40_500, "on")}
+    stage = _beside_gone(beside, held=sold_all, recent_fills=((DAY, sold),))
+
+    worth = stage.engine._state.exposure.of(ACCOUNT)
+    assert worth.days == {"HPG": DayTrade(2_000, -1_000, -27_000_000)}
+    assert worth.loss == 1_000_000 + sold.fee + sold.tax
+    stage.account(total=1_000)
+    assert _alerts(stage) == STOPPED
+
+
+def test_shares_that_a_strategy_that_runs_no_more_may_yet_sell_count_before_and_after():
+    before = staged()
+    sale = replace(sell_intent(before.working(1_000)), strategy="gone")
+    row = replace(before.entries_of_order(), side=Side.SELL, strategy="gone")
+    asked = StoredIntent(sale, SendState.ACKED, "ORD1", None)
+    lost = replace(asked, state=SendState.AMBIGUOUS, order_id=None)
+    still = {"gone": ({"HPG": (1_000, 27_000_000)}, 1, 0, 0, "on")}
+
+    stage = _beside_gone(held=still, intents=(asked,), orders=(row,))
+    unanswered = _beside_gone(held=still, intents=(lost,))
+    of_earlier = _beside_gone(held=still, orders=(row,))
+
+    stages = (stage, unanswered, of_earlier)
+    worths = [one.engine._state.exposure.of(ACCOUNT) for one in stages]
+    assert [worth.loss for worth in worths] == [2_000_000] * 3
+    stage.book(report_of(sale, executed=1_000, state=OrderState.FILLED, status="MATCHED"))
+    [sold] = stage.all(Fill)
+    assert worths[0].loss == 1_000_000 + sold.fee + sold.tax
 
 
 def test_what_is_sold_of_both_counts_from_the_reference_and_from_what_it_cost_today():
