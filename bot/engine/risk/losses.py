@@ -145,14 +145,20 @@ def alerts(state: State) -> Iterator[Standing]:
         if usage.reduced_by:
             text = f"REDUCING: nothing is bought until tomorrow ({usage.reduced_by}); sales go on"
             yield Standing("REDUCING", f"{text}. Look at: bot limits", {"why": usage.reduced_by})
-    trading = [
-        symbol for symbol in sorted(set(state.exposure.unmarked())) if _trades(state, symbol)
-    ]
-    if trading:
-        symbols = ", ".join(trading)
-        text = f"today's reference is not known for {symbols}: the day's result leaves it out"
-        advice = "Nothing to do: it comes with a quote"
-        yield Standing("DAY_RESULT", f"{text}. {advice}", {"symbols": symbols})
+    unmarked = sorted(set(state.exposure.unmarked()))
+    trading = [each for each in unmarked if each in state.instances and _trades(state, each)]
+    unread = [each for each in unmarked if each not in state.instances]
+    comes = "Nothing to do: it comes with a quote"
+    is_unread = (
+        "No strategy of this run trades it, so its quotes are not read any more, and no loss limit "
+        "counts it. To have it counted, put it back into a strategy's file, then restart"
+    )
+    for found, advice in ((trading, comes), (unread, is_unread)):
+        if found:
+            symbols = ", ".join(found)
+            text = f"today's reference is not known for {symbols}: the day's result leaves it out"
+            facts: Numbers = {"symbols": symbols, "is_quoted": found is trading}
+            yield Standing("DAY_RESULT", f"{text}. {advice}", facts)
 
 
 def _trades(state: State, symbol: str) -> bool:

@@ -778,6 +778,22 @@ def test_without_a_reference_of_today_nothing_is_counted_and_it_is_said():
     assert (results(stage), stage.engine.status().alerts) == (-50_000, ())
 
 
+def test_a_symbol_that_no_strategy_trades_any_more_is_said_to_be_left_out_of_the_days_result():
+    before = staged()
+    bought(before)
+    sold = replace(before.all(Fill)[0], side=Side.SELL, symbol="FPT")
+    stored = RecoveredStrategy({"SSI": (100, 2_000_000)}, 1, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": stored}, recent_fills=((DAY, sold),))
+
+    stage = Stage(recovery=recovery)
+
+    [said] = [one for one in stage.engine.status().standing if one.code == "DAY_RESULT"]
+    left_out = "today's reference is not known for FPT, SSI: the day's result leaves it out"
+    assert said.text.startswith(f"{left_out}. No strategy of this run trades it, so its quotes")
+    assert said.facts == {"symbols": "FPT, SSI", "is_quoted": False}
+    assert _alerts(stage) == []
+
+
 def test_a_fall_is_counted_from_the_reference_known_when_a_quote_brings_none():
     stage = held()
     stage.after(60).quote(26_950)
