@@ -161,7 +161,8 @@ class DayTrade:
 class Worth:
     """Of one account. `held`: all its shares; `value`: at the last price, or without a quote at the
     broker's `cost`. `days`: today's trades of its strategies by symbol, `result` their result as
-    far as known, `fees` today's fees and taxes. Money is VND.
+    far as known, `fees` today's fees and taxes, `realised` what its sales have brought more than
+    their shares cost. Money is VND.
     """
 
     held: dict[str, int] = field(default_factory=dict)
@@ -170,6 +171,7 @@ class Worth:
     days: dict[str, DayTrade] = field(default_factory=dict)
     result: int = 0
     fees: int = 0
+    realised: int = 0
 
     @property
     def loss(self) -> int:
@@ -191,6 +193,13 @@ class Exposure:
         if found is None:
             found = self._accounts[account] = Worth()
         return found
+
+    def realised_today(self) -> tuple[int, int]:
+        """Return what today's sales have realised before costs, and today's fees and taxes, of all
+        strategies, whether they run or not.
+        """
+        worths = self._accounts.values()
+        return sum(each.realised for each in worths), sum(each.fees for each in worths)
 
     def value_of(self, account: str, symbol: str) -> int:
         """Return the value of the account's shares of a symbol."""
@@ -263,6 +272,8 @@ class Exposure:
         worth.result -= self._gain(worth, symbol)
         worth.days.setdefault(symbol, DayTrade()).take(fill)
         worth.result += self._gain(worth, symbol)
+        worth.fees += fill.fee + fill.tax
+        worth.realised += fill.realised
 
     def is_traded(self, symbol: str) -> bool:
         """Return whether an own fill of today is in a symbol."""
@@ -273,7 +284,7 @@ class Exposure:
         """Reset for a new day, whose references are not known yet."""
         self._marks.clear()
         for worth in self._accounts.values():
-            worth.result = worth.fees = 0
+            worth.result = worth.fees = worth.realised = 0
             for day in worth.days.values():
                 day.begin_day()
 

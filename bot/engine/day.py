@@ -312,8 +312,7 @@ def note_summary(state: State) -> None:
     status, balances = status_of(state), balances_of(state)
     orders = dict(status.orders_today)
     listed = ", ".join(f"{count:,} {name}" for name, count in orders.items())
-    realised = sum(each.realised_today for each in status.strategies)
-    costs = sum(each.fees_today for each in status.strategies)
+    realised, costs = state.exposure.realised_today()
     unrealised = sum(each.unrealised or 0 for each in status.positions)
     cash = sum(each.cash for each in balances)
     due = [one for each in balances for one in each.due if one.cash]

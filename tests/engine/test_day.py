@@ -21,11 +21,11 @@ from bot.domain.operations import (
     OperatorActed,
     TradingDayEnded,
 )
-from bot.domain.order import OrderReport, OrderState, SendState
+from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.outcome import Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.strategy import Strategy
-from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, Stage, report_of, sell_intent
 
 NEXT_DAY = date(2026, 11, 20)
 Begin = Callable[[dict[str, object]], Stage]
@@ -331,6 +331,41 @@ def test_a_day_with_a_fill_is_summed_up_to_the_vnd_with_what_is_open() -> None:
         "needs": "",
         "last HPG": 27_100,
     }
+
+
+def test_what_a_strategy_that_does_not_run_has_realised_is_in_the_summary() -> None:
+    before = Stage(cash=50_000_000)
+    intent = before.working(200)
+    before.after(1).book(report_of(intent, executed=100))
+    sale = replace(sell_intent(intent), strategy="gone")
+    row = replace(before.entries_of_order(), side=Side.SELL, strategy="gone")
+    sold = replace(before.all(Fill)[0], side=Side.SELL, strategy="gone", realised=-50_000)
+    stored = StoredIntent(sale, SendState.ACKED, "ORD1", None)
+    gone = RecoveredStrategy({"HPG": (100, 2_710_000)}, 1, -50_000, sold.fee + sold.tax, "on")
+    recovery = Recovery(
+        DAY,
+        2,
+        2,
+        intents=(stored,),
+        orders=(row,),
+        strategies={"gone": gone},
+        recent_fills=((DAY, sold),),
+    )
+
+    stage = Stage(recovery=recovery)
+    filled = report_of(sale, executed=200, state=OrderState.FILLED, status="MATCHED")
+    stage.after(1).book(filled)
+    later = stage.last(Fill)
+    _end_day(stage)
+    stage.after(1).book(filled)
+    stage.account()
+
+    (note,) = _summaries(stage)
+    fees = sold.fee + sold.tax + later.fee + later.tax
+    assert later.realised == -10_000
+    assert (note.numbers["realised"], note.numbers["fees_and_tax"]) == (-60_000, fees)
+    stage.handle(TradingDayStarted(stage.now, NEXT_DAY))
+    assert stage.engine._state.exposure.realised_today() == (0, 0)
 
 
 def test_an_order_that_is_still_on_its_way_counts_as_open() -> None:

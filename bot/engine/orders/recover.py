@@ -216,7 +216,6 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
     for fill in todays:
         usage.of(fill.account).fill(fill.symbol, fill.side)
         exposure.trade(fill)
-        exposure.of(fill.account).fees += fill.fee + fill.tax
         owner = state.strategies.get(fill.strategy or "")
         stored = recovery.strategies.get(fill.strategy or "")
         since = stored.state_since if stored is not None else None

@@ -180,7 +180,6 @@ def count_trade(
         day.begun += shares
         return
     state.exposure.trade(fill)
-    state.exposure.of(fill.account).fees += fill.fee + fill.tax
     day.take(fill)
     if strategy is not None:
         strategy.realised_today += fill.realised
