@@ -10,7 +10,7 @@ instant, of which there are few.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 
@@ -99,6 +99,11 @@ class Flows:
         shares.add(at, settles_at, out=flow.shares_out, coming=flow.shares_in)
         held = self._held.setdefault(key, Moves())
         held.add(at, at, out=flow.shares_out - flow.shares_in, coming=0)
+
+    def restore(self, flows: Iterable[Flow]) -> None:
+        """Add the movements of before a start, in any order."""
+        for flow in sorted(flows, key=lambda each: each.at):
+            self.add(flow)
 
     def cash(self, account: str, asked_at: datetime, now: datetime) -> int:
         """Return the money that figures of `asked_at` lack by now."""

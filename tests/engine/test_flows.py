@@ -99,3 +99,15 @@ def test_they_lack_what_a_sum_over_all_fills_lacks(steps):
     for step, number in steps:
         step(ledger, number)
         ledger.require_equal()
+
+
+def test_what_was_before_a_start_counts_in_any_order():
+    bought = [
+        Flow(START + number * STEP, "A", "HPG", 10**number, 0, 0, 1, START + 9 * STEP)
+        for number in range(3)
+    ]
+    flows = Flows()
+
+    flows.restore(reversed(bought))
+
+    assert flows.cash("A", START, START + 2 * STEP) == -110

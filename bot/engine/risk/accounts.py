@@ -246,10 +246,9 @@ def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
 
 
 def restore(state: State, base: AccountSnapshot, recovery: Recovery) -> None:
-    """Continue from an earlier run's agreed figures: fills since then move them.
-
-    They contain part of their day's external orders, and earlier days' whole. The newest row of one
-    is all that the journal keeps: it shows more once it has traded on, or is of the night.
+    """Continue from an earlier run's agreed figures: fills since then move them. They contain part
+    of their day's external orders, and earlier days' whole. The newest row of one is all that the
+    journal keeps: it shows more once it has traded on, or is of the night.
     """
     ledger = state.ledgers[base.account] = AccountLedger(base)
     flows = [flow for flow in state.early_flows if flow.account == base.account]
@@ -266,6 +265,7 @@ def restore(state: State, base: AccountSnapshot, recovery: Recovery) -> None:
                 flows.append(_flow(state, row, *more))
     ledger.flows = [flow for flow in flows if flow.at > base.at]
     ledger.coming = [flow for flow in flows if flow.at <= base.at < flow.settles_at]
+    state.flows.restore((*ledger.coming, *ledger.flows))
     state.reconciling.settled_at = state.now
 
 
