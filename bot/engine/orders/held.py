@@ -325,7 +325,16 @@ def give_up(state: State, tracked: TrackedIntent, change: Change) -> None:
     state.counts["expired"] += 1
     state.gate.missed += state.gate.lacks_token and change.code in GIVEN_UP
     numbers = {"reason": change.reason, **change.numbers}
-    decide(state, tracked.intent, Verdict.EXPIRED, change.code, numbers)
+    expire(state, tracked.intent, change.code, numbers)
+
+
+def expire(state: State, intent: Intent, code: str, numbers: Numbers) -> None:
+    """Journal that an approved order is not sent after all; it is no order of its day any more."""
+    if intent.trading_date == state.trading_date:
+        state.usage.of(intent.account).orders_today -= 1
+        if (strategy := state.strategies.get(intent.strategy)) is not None:
+            strategy.orders_today -= 1
+    decide(state, intent, Verdict.EXPIRED, code, numbers)
 
 
 def decide(state: State, intent: Intent, verdict: Verdict, code: str, numbers: Numbers) -> None:

@@ -15,7 +15,6 @@ from bot.domain.entry import (
     Fill,
     OrderUpdated,
     RunState,
-    Verdict,
 )
 from bot.domain.local_time import day_and_clock_of, local_of
 from bot.domain.message import BurnNonce, ReadAccount, ReadTodaysOrders, Recovered
@@ -62,7 +61,7 @@ _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
 
 CRASHES_MAX: Final = 3
 """This many runs in a row that were killed shortly before this one are no accident."""
-_NEVER_LEFT: Final = frozenset({SendState.DENIED, SendState.READY, SendState.EXPIRED_LOCAL})
+_NEVER_LEFT: Final = frozenset({SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT})
 """Intents that were never sent do not count as orders of the day."""
 
 _MAY_BE_ANOTHERS: Final = (" was taken for ", ": it is about ", ": it is a ", ": it is of another")
@@ -103,9 +102,9 @@ def on_recovered(state: State, event: Recovered) -> None:
         if later := recovery.later_ids.get(row.order_id):
             state.chains.restore(row, later, changes, state.now)
     _restore_candidates(state, recovery)
+    _take_over_usage(state, recovery)
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
-    _take_over_usage(state, recovery)
     state.old_books.accepted_on = recovery.book_accepted_on
     answers.restore(state, recovery.places_seen)
     for amend in recovery.amends:
@@ -313,12 +312,12 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         case SendState.READY:
             reason = "not sent before the restart"
             move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-            held.decide(state, intent, Verdict.EXPIRED, "NOT_SENT", {"reason": reason})
+            held.expire(state, intent, "NOT_SENT", {"reason": reason})
             move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="restart")
         case SendState.HELD:
             reason = "no 2FA before the restart"
             move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-            held.decide(state, intent, Verdict.EXPIRED, "TWO_FACTOR", {"reason": reason})
+            held.expire(state, intent, "TWO_FACTOR", {"reason": reason})
         case SendState.SENDING:  # signed and committed, no answer journalled: it may have arrived
             move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
             move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")

@@ -11,7 +11,7 @@ full on a fresh quote, exits first, within the time that its strategy allows (`h
 from dataclasses import replace
 from typing import Final
 
-from bot.domain.entry import RunState, Verdict
+from bot.domain.entry import RunState
 from bot.domain.instrument import PHASE_WORDS
 from bot.domain.message import (
     BurnNonce,
@@ -208,7 +208,7 @@ def end_held_back(state: State) -> None:
 def _not_sent(state: State, tracked: TrackedIntent, reason: str) -> None:
     is_ready = tracked.state is SendState.READY
     move_intent(state, tracked, SendState.EXPIRED_LOCAL if is_ready else SendState.NOT_SENT, reason)
-    held.decide(state, tracked.intent, Verdict.EXPIRED, "NOT_SENT", {"reason": reason})
+    held.expire(state, tracked.intent, "NOT_SENT", {"reason": reason})
     end_unplaced(state, tracked, OrderState.EXPIRED, "NOT_SENT", reason)
 
 

@@ -58,7 +58,7 @@ from bot.journal.reading.recovering_writes import (
 )
 from bot.journal.writing.sends import WHOLE_BOT, ScopeState, lasting_state
 
-NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
+NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT)
 """Intents in these states were never sent, so they do not count as orders of the day."""
 SETTLEMENT_LASTS: Final = timedelta(days=21)
 """Minimum: T+2 over the Tet holidays, which close the exchanges for up to nine days."""

@@ -1,23 +1,35 @@
 """Each control refuses and lets through, and the border is where its limit says."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.cli.explaining import entries
 from bot.domain.instrument import Phase
+from bot.domain.message import PlaceOrder, TradingDayStarted
+from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.outcome import NotSent
 from bot.domain.plan import AccountLimits, Limits
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk.checks import judge
 from bot.engine.risk.codes import CODES
+from bot.engine.settings import EngineSettings
 from tests.engine.risk import account_rows, test_checks
 from tests.engine.risk.test_checks import VIEW
+from tests.engine.stage import ACCOUNT, DAY, Stage, report_of
 from tests.rows import every_row
 
 SHARED: Any = account_rows
 OWN: Any = test_checks
 TESTS = Path(__file__).parents[2]
+SHORT_OF_ORDERS = EngineSettings(
+    account_limits=AccountLimits(max_orders_per_day=3, max_orders_per_minute=3)
+)
 AT_MOST = {
     "MAX_ORDER_VALUE": ("value_vnd", "limit_vnd"),
     "MAX_ORDER_QUANTITY": ("quantity", "limit"),
@@ -64,6 +76,81 @@ BESIDE_A_CHECK = {
     ),
 }
 """Controls that act beside the checks of an order, and the tests that show both sides of each."""
+
+
+def _too_old(stage: Stage, intent: Intent) -> None:
+    stage.answer(intent, NotSent("the signal was 6.0 s old (limit 5 s)"))
+
+
+def _no_connection(stage: Stage, intent: Intent) -> None:
+    stage.send(intent)
+    stage.answer(intent, NotSent("no connection"))
+
+
+def _no_token(stage: Stage, intent: Intent) -> None:
+    stage.block_for_token(intent)
+    stage.pass_time(3_600)
+
+
+def _orders_today(stage: Stage) -> tuple[int, int]:
+    state = stage.engine._state
+    return state.usage.of(ACCOUNT).orders_today, state.strategies["test"].orders_today
+
+
+@pytest.mark.parametrize("end", [_too_old, _no_connection, _no_token])
+def test_an_order_that_never_left_uses_up_no_order_of_the_day(
+    end: Callable[[Stage, Intent], None],
+) -> None:
+    stage = Stage(settings=SHORT_OF_ORDERS)
+    left = stage.working(200, 26_950)
+    stage.after(1).book(report_of(left, executed=200, state=OrderState.FILLED, status="MATCHED"))
+    intent = stage.buy()
+    assert _orders_today(stage) == (2, 2)
+
+    end(stage, intent)
+
+    state = stage.engine._state.intents[intent.intent_id].state
+    assert state in {SendState.EXPIRED_LOCAL, SendState.NOT_SENT}
+    assert _orders_today(stage) == (1, 1)
+
+
+@every_row("state", [SendState.READY, SendState.HELD, SendState.EXPIRED_LOCAL, SendState.NOT_SENT])
+def test_nor_does_it_after_a_restart(state: SendState) -> None:
+    left = Stage().working(200, 26_950)
+    never = replace(left, intent_id="L-0002")
+    stored = (
+        StoredIntent(left, SendState.ACKED, "ORD1", None),
+        StoredIntent(never, state, None, None),
+    )
+    counted = 2 if state in {SendState.READY, SendState.HELD} else 1  # as the journal counts
+    known = {"test": RecoveredStrategy({}, counted, 0, 0, "on")}
+
+    stage = Stage(recovery=Recovery(DAY, 3, 1, intents=stored, strategies=known))
+
+    assert _orders_today(stage) == (1, 1)
+
+
+def test_what_never_left_yesterday_gives_no_order_of_today_back() -> None:
+    stage = Stage(settings=SHORT_OF_ORDERS)
+    intent = stage.buy()
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    stage.answer(intent, NotSent("too old"))
+
+    assert _orders_today(stage) == (0, 0)
+
+
+def test_a_strategy_whose_orders_never_leave_is_still_stopped_by_the_rate() -> None:
+    stage = Stage(settings=SHORT_OF_ORDERS)
+    decided = []
+    for _ in range(4):
+        stage.request(lambda one: one.buy(100, limit=27_000, why="again"))
+        decided.append(stage.decided()[1])
+        if decided[-1] == "OK":
+            stage.answer(stage.last(PlaceOrder).intent, NotSent("too old"))
+        stage.after(1).quote()
+
+    assert decided == ["OK", "OK", "OK", "ORDER_RATE"]
 
 
 def _results() -> Mapping[str, list[Any]]:

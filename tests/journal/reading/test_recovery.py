@@ -335,8 +335,10 @@ async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Jour
 async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
     denied = IntentRecorded(after(0), Story(1).intent, _SEND.DENIED)
     expired = Story(2).moved(_SEND.READY, _SEND.EXPIRED_LOCAL)
+    unsent = Story(4).moved(_SEND.SENDING, _SEND.NOT_SENT)
 
     await journal.write([denied, Story(2).recorded, expired, Story(3).recorded])
+    await journal.write([Story(4).recorded, Story(4).moved(_SEND.READY, _SEND.SENDING), unsent])
 
     assert (await journal.recover(DAY)).strategies["depth-hpg"].orders_today == 1
 
