@@ -5,9 +5,10 @@
 
 It is the only exception to a halt: these sales, identified by their intents, pass the gate, the
 brake and the journal's own check, and nothing else does. All other checks apply. A sale is priced
-at the best bid, or in an auction uses the auction's own order type; whole lots first, an odd lot
-separately. What cannot be sold now is named, with reason and time, and retried. A resume, a pause,
-or a halt without this request ends it; a restart continues it.
+at the best bid, or in an auction and after the close uses the order type of then; whole lots first,
+an odd lot separately, which always has a price. What cannot be sold now is named, with reason and
+time, and retried. A resume, a pause, or a halt without this request ends it; a restart continues
+it.
 
 A sale that a person cancels, here or in the broker's own app, is the last one of its strategy and
 symbol: the rest is named, and kept until a person requests a flatten again.
@@ -19,11 +20,19 @@ alone.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import FLATTEN_NOTE, Numbers, RunState
-from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
+from bot.domain.instrument import (
+    BOARD_LOT,
+    EXCHANGE_TZ,
+    PHASE_WORDS,
+    Exchange,
+    Instrument,
+    Lot,
+    Phase,
+)
 from bot.domain.local_time import clock_of
 from bot.domain.order import Intent, OrderType, Side
 from bot.domain.plan import StrategyMode
@@ -46,7 +55,16 @@ AFTER_A_REFUSAL: Final = timedelta(seconds=60)
 """The same after a check has refused it."""
 SALES_MAX: Final = 50
 """Consecutive sales without a fill, per strategy and symbol; after that a person has to sell."""
-IN_AUCTION: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}
+WITHOUT_PRICE: Final = {
+    Phase.OPEN: OrderType.ATO,
+    Phase.PRE_CLOSED: OrderType.ATC,
+    Phase.POST_SESSION: OrderType.PLO,
+}
+"""What it sells by outside continuous trading, where the exchange takes that: of an odd lot nothing
+but a price.
+"""
+PHASES_MAX: Final = 20
+"""How many phases ahead the next sale is looked for."""
 _AGAIN: Final = "bot halt --flatten"
 _LEFT_OUT: Final = f"left out, as its sale was cancelled by hand. To sell it: {_AGAIN}"
 _GIVEN_UP: Final = f"{SALES_MAX} sales in a row sold nothing: sell in the broker's own app"
@@ -295,13 +313,12 @@ def _request(state: State, instrument: Instrument, means: Means) -> Request | st
     phase = announced.phase
     lot = Lot.EVEN if means.sellable >= BOARD_LOT else Lot.ODD
     accepted = announced.taken(state.rulebook, exchange, lot)
-    market = IN_AUCTION.get(phase)
+    market = WITHOUT_PRICE.get(phase)
     if market in accepted:
         return Request(RequestKind.CLOSE, market=market)
     # As an auction begins the broker may not take its type yet.
-    is_turning = market is not None and lot is Lot.EVEN
-    if not (phase is Phase.PROGRESS or is_turning) or OrderType.LO not in accepted:
-        opens = state.rulebook.next_phase_change(exchange, state.now).at.astimezone(EXCHANGE_TZ)
+    if not (phase is Phase.PROGRESS or market) or OrderType.LO not in accepted:
+        opens = _sold_from(state, exchange, lot).astimezone(EXCHANGE_TZ)
         what = "an odd lot" if lot is Lot.ODD else "it"
         is_today = opens.date() == state.now.astimezone(EXCHANGE_TZ).date()
         when = f"{opens:%H:%M}" if is_today else f"{opens:%m-%d %H:%M}"
@@ -309,9 +326,23 @@ def _request(state: State, instrument: Instrument, means: Means) -> Request | st
     quote, seen = state.quotes.get(symbol), state.depths.get(symbol)
     if quote is None or state.now - quote.at > state.settings.max_quote_age:
         return "no fresh quote to price it by"
+    lower = state.rulebook.ticks_of(instrument).down(quote.quote.last)
+    limit = max(lower, quote.quote.floor or 0)
     if seen is not None and state.now - seen.at <= state.settings.max_depth_age:
         if seen.depth.bid is None:
             return "nobody bids for it: at its floor it can only wait"
-        return Request(RequestKind.CLOSE, limit=seen.depth.bid)
-    lower = state.rulebook.ticks_of(instrument).down(quote.quote.last)
-    return Request(RequestKind.CLOSE, limit=max(lower, quote.quote.floor or 0))
+        # In an auction bids may stand far above the price that comes out.
+        limit = min(seen.depth.bid, limit) if market else seen.depth.bid
+    return Request(RequestKind.CLOSE, limit=limit)
+
+
+def _sold_from(state: State, exchange: Exchange, lot: Lot) -> datetime:
+    """Return when, by the timetable, the next phase begins in which such a lot can be sold."""
+    rulebook = state.rulebook
+    boundary = rulebook.next_phase_change(exchange, state.now)
+    for _ in range(PHASES_MAX):
+        is_used = boundary.phase is Phase.PROGRESS or boundary.phase in WITHOUT_PRICE
+        if is_used and rulebook.accepted_types(exchange, boundary.phase, lot):
+            break
+        boundary = rulebook.next_phase_change(exchange, boundary.at)
+    return boundary.at

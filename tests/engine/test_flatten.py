@@ -1,7 +1,7 @@
 """A halt that flattens: cancels first, then sales that alone pass it, until nothing is held."""
 
 from dataclasses import replace
-from datetime import time, timedelta
+from datetime import datetime, time, timedelta
 from itertools import pairwise
 
 import pytest
@@ -18,11 +18,13 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.errors import Fault
-from bot.domain.instrument import Phase
+from bot.domain.instrument import BOARD_LOT, EXCHANGE_TZ, Exchange, Instrument, Phase
 from bot.domain.message import (
     CancelOrder,
     FaultFound,
+    InstrumentsRead,
     NonceBurnt,
+    PhaseChanged,
     PlaceOrder,
     TimePassed,
     TradingDayStarted,
@@ -48,7 +50,16 @@ from bot.engine.flatten import AGAIN, SALES_MAX
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.cli.telling.told_whole import require_whole
-from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    PLAN,
+    RULEBOOK,
+    START,
+    Stage,
+    attempt_of,
+    report_of,
+)
 
 _UNTRADED = "no strategy trades it any more: sell it in the broker's own app"
 
@@ -65,6 +76,20 @@ def _holding(shares: int = 300) -> Stage:
     stage = Stage(recovery=recovery, sellable=shares)
     stage.after(60).quote(27_000)
     stage.depth(bid=26_950)
+    return stage
+
+
+def _late(exchange: Exchange, at: str, phase: Phase, shares: int) -> Stage:
+    """The same in another phase of its day; the last price is 27,000, the bid 26,900."""
+    before = RecoveredStrategy({"HPG": (shares, 27_000 * shares)}, 0, 0, 0, "on")
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": before}), sellable=shares)
+    stage.now = datetime.combine(DAY, time.fromisoformat(at), EXCHANGE_TZ)
+    stage.handle(InstrumentsRead(stage.now, (Instrument("HPG", exchange),)))
+    listed = RULEBOOK.broker_listed_types(exchange, phase)
+    stage.handle(PhaseChanged(stage.now, exchange, phase, frozenset(listed)))
+    stage.account()
+    stage.quote(27_000, exchange=exchange)
+    stage.depth(bid=26_900)
     return stage
 
 
@@ -264,6 +289,57 @@ def test_it_sells_by_the_phase(phase: Phase, sold: OrderType | None) -> None:
     if not sold:
         alerts = stage.engine.status().alerts
         assert any("HOSE takes no sale of it now (lunch break); from " in one for one in alerts)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "at", "phase", "shares", "words", "sells_from"),
+    [
+        (Exchange.HOSE, "11:45", Phase.BREAK, 300, "lunch break", "13:00"),
+        (Exchange.HOSE, "14:48", Phase.PUT_THROUGH, 300, "negotiated only", "11-20 09:00"),
+        (Exchange.HOSE, "14:56", Phase.PUT_THROUGH, 50, "negotiated only", "11-20 09:00"),
+        (Exchange.HNX, "14:48", Phase.POST_SESSION, 50, "post-close (PLO)", "11-20 09:00"),
+    ],
+)
+def test_it_names_the_next_time_at_which_something_can_be_sold(
+    exchange: Exchange, at: str, phase: Phase, shares: int, words: str, sells_from: str
+) -> None:
+    stage = _late(exchange, at, phase, shares)
+
+    _halt(stage, flatten=True)
+
+    assert stage.new(PlaceOrder) == []
+    what = "it" if shares >= BOARD_LOT else "an odd lot"
+    text = f"{exchange} takes no sale of {what} now ({words}); from {sells_from}"
+    assert any(text in one for one in stage.engine.status().alerts)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "at", "phase", "shares", "sold", "limit"),
+    [
+        (Exchange.HOSE, "09:31", Phase.OPEN, 50, OrderType.LO, 26_900),
+        (Exchange.HOSE, "14:33", Phase.PRE_CLOSED, 50, OrderType.LO, 26_900),
+        (Exchange.HNX, "14:33", Phase.PRE_CLOSED, 50, OrderType.LO, 26_900),
+        (Exchange.HNX, "14:48", Phase.POST_SESSION, 300, OrderType.PLO, None),
+        (Exchange.HNX, "14:56", Phase.POST_SESSION, 300, OrderType.PLO, None),
+    ],
+)
+def test_it_sells_outside_continuous_trading_what_the_exchange_takes_then(
+    exchange: Exchange, at: str, phase: Phase, shares: int, sold: OrderType, limit: int | None
+) -> None:
+    stage = _late(exchange, at, phase, shares)
+
+    _halt(stage, flatten=True)
+
+    assert _sale(stage) == (Side.SELL, shares, sold, limit)
+
+
+def test_an_odd_lot_is_not_priced_by_an_auctions_crossed_bids() -> None:
+    stage = _late(Exchange.HOSE, "14:33", Phase.PRE_CLOSED, 50)
+    stage.depth(bid=28_800, ask=26_000)
+
+    _halt(stage, flatten=True)
+
+    assert _sale(stage) == (Side.SELL, 50, OrderType.LO, 26_950)
 
 
 def test_after_the_close_it_names_the_day_on_which_it_sells() -> None:
