@@ -278,7 +278,7 @@ def _approve(state: State, strategy: StrategyState, intent: Intent, means: Means
     if intent.closes_position and left >= BOARD_LOT:
         numbers: Numbers = {"intent_id": intent.intent_id, "left": left}
         sold = f"{intent.intent_id} sells {intent.quantity:,} of {means.sellable:,} {intent.symbol}"
-        text = f"{sold}: one order may be of no more. The next close() sells more"
+        text = f"{sold}: one order may be of no more. {sizing.when_the_rest(state, intent)}"
         state.note("EXIT", text, numbers, symbol=intent.symbol)
 
 

@@ -19,8 +19,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import Numbers
-from bot.domain.instrument import BOARD_LOT, Instrument
-from bot.domain.order import ORDER_TYPES, OrderType, Side
+from bot.domain.instrument import BOARD_LOT, Instrument, Lot, Phase
+from bot.domain.order import ORDER_TYPES, Intent, OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import DepthLevel
 from bot.domain.rulebook import PPM, Rulebook
@@ -232,6 +232,17 @@ def _most(state: State, strategy: StrategyState, order: OrderRequest) -> Iterato
     ):
         last = quote.quote.last if quote is not None else 0
         yield sum(each.volume for each in levels if gap_of(each.price, last) <= gap)
+
+
+def when_the_rest(state: State, intent: Intent) -> str:
+    """Return when another close sells more: in an auction this order works until that is over."""
+    phase = state.phase_of(intent.exchange).phase
+    if phase not in AUCTIONS:
+        return "The next close() sells more"
+    is_last = not state.rulebook.accepted_types(intent.exchange, Phase.POST_SESSION, Lot.EVEN)
+    if phase is Phase.PRE_CLOSED and is_last:
+        return "No close() sells more today: the rest stays until the next trading day"
+    return "No close() sells more until this auction is over"
 
 
 def sales_open_at(state: State, account: str) -> datetime | None:

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.domain.entry import Decision, Verdict
-from bot.domain.instrument import Phase
-from bot.domain.message import DepthReceived, PlaceOrder
+from bot.domain.entry import Decision, Note, Verdict
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.message import DepthReceived, InstrumentsRead, PhaseChanged, PlaceOrder
 from bot.domain.operations import Action, CancelAsked, OperatorActed
 from bot.domain.order import OrderState, OrderType, Side
 from bot.domain.plan import AccountLimits, Limits, OrderPlan, PriceBasis, SizeUnit
@@ -320,6 +320,37 @@ def test_a_close_in_an_auction_is_the_part_of_it_that_an_order_may_be():
     stage.request(lambda s: s.close(market=OrderType.ATC, why="out"))
 
     assert stage.last(PlaceOrder).intent.quantity == 200
+
+
+@pytest.mark.parametrize(
+    ("exchange", "phase", "market", "rest"),
+    [
+        (Exchange.HOSE, Phase.PROGRESS, None, "The next close() sells more"),
+        (Exchange.HOSE, Phase.OPEN, "ATO", "No close() sells more until this auction is over"),
+        (
+            Exchange.HOSE,
+            Phase.PRE_CLOSED,
+            "ATC",
+            "No close() sells more today: the rest stays until the next trading day",
+        ),
+        (Exchange.HNX, Phase.PRE_CLOSED, "ATC", "No close() sells more until this auction is over"),
+    ],
+)
+def test_a_close_that_is_cut_says_when_more_can_be_sold(exchange, phase, market, rest):
+    stage = _holding(max_auction_share_ppm=50_000, max_order_quantity=200)
+    stage.handle(InstrumentsRead(stage.now, (replace(HPG, exchange=exchange),)))
+    stage.handle(PhaseChanged(stage.now, exchange, phase, None))
+    stage.quote(exchange=exchange)
+    stage.depth()
+
+    price = {"market": market} if market else {"limit": 27_000}
+    stage.request(lambda s: s.close(**price, why="out"))
+
+    stage.accept(stage.last(PlaceOrder).intent)
+    [told] = [note.text for note in stage.all(Note) if note.kind == "EXIT"]
+    assert told == f"L-0001 sells 200 of 1,000 HPG: one order may be of no more. {rest}"
+    stage.request(lambda s: s.close(**price, why="the rest"))
+    assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
 
 
 def test_a_close_is_let_out_after_the_last_order_of_the_day():
