@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import RunState
-from bot.domain.instrument import PHASE_WORDS
+from bot.domain.instrument import BOARD_LOT, PHASE_WORDS
 from bot.domain.message import (
     BurnNonce,
     PlaceAnswered,
@@ -22,14 +22,17 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderReport, OrderState, SendState, Side, type_word
 from bot.domain.outcome import LACKS_2FA, Accepted, NotSent, Refused, Unknown
+from bot.domain.rulebook import PPM
 from bot.engine import belief, gate, invariants, two_factor
 from bot.engine.control_state import PRIORITY
+from bot.engine.findings import AUCTIONS
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import answers, doubts, held, orders
 from bot.engine.orders.matching import report_of
 from bot.engine.orders.orders import end_unplaced, move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER
 from bot.engine.risk import losses
+from bot.engine.risk.sizing import shown_to
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, TrackedIntent
 
@@ -95,6 +98,15 @@ def _phase_objection(state: State, intent: Intent) -> str | None:
     wanted = strategy.plan.when.phases if strategy is not None else None
     if wanted and phase not in wanted and intent.side is Side.BUY:
         return f"{PHASE_WORDS[phase]}: {intent.strategy} does not buy then (when.sessions)"
+    share = state.settings.account_limits.max_auction_share_ppm
+    is_late = phase in AUCTIONS and intent.created_at < seen.since
+    is_least_sale = intent.side is Side.SELL and intent.quantity <= BOARD_LOT
+    if share is not None and is_late and not is_least_sale:
+        levels = shown_to(state, intent.symbol, intent.side)
+        shown = sum([level.volume for level in levels])
+        if intent.quantity * PPM > shown * share:
+            much = f"{intent.quantity:,} of {shown:,} shown is too much"
+            return f"{PHASE_WORDS[phase]}: {much} (risk.account.max_auction_share)"
     return None
 
 
