@@ -165,15 +165,16 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
 def reason_not_to_send(state: State, intent_id: str) -> str | None:
     """Return why a requested amendment must not be sent after all; None if it may.
 
-    Whatever closes the gate to an order closes it to an amendment; a missing token too, since an
-    amendment is not held until one comes, and a cancel of its order that was requested since.
+    Whatever closes the gate to an order closes it to an amendment; so do a missing token, since an
+    amendment is not held until one comes, a cancel of its order since, and a phase without changes.
     """
     tracked = state.intents.get(intent_id)
     if tracked is None:
         return f"{intent_id} is not known"
     cancel = state.cancels.get(tracked.order_id or "")
     wanted = f"its order is being cancelled: {cancel.reason}" if cancel is not None else None
-    return sends.reason_not_to_send(state, tracked.intent) or wanted
+    intent = tracked.intent
+    return sends.reason_not_to_send(state, intent) or wanted or sends.no_change_now(state, intent)
 
 
 def on_amend_answered(state: State, event: AmendAnswered) -> None:

@@ -110,6 +110,15 @@ def _phase_objection(state: State, intent: Intent) -> str | None:
     return None
 
 
+def no_change_now(state: State, intent: Intent) -> str | None:
+    """Return why a change of an order may not go into the present phase: it would be refused."""
+    exchange = intent.exchange
+    phase = state.phase_of(exchange).phase
+    if state.rulebook.may_amend(exchange, phase):
+        return None
+    return f"{exchange} changes no order now: {PHASE_WORDS[phase]}"
+
+
 def on_send_started(state: State, event: SendStarted) -> None:
     """The bytes are being sent; the move to SENDING was committed with the attempt."""
     tracked = state.intents[event.intent_id]

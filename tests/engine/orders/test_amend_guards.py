@@ -106,6 +106,26 @@ def test_no_amendment_leaves_without_a_token() -> None:
     assert stage.engine.reason_not_to_amend("L-0001") is not None
 
 
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        (Phase.PROGRESS, None),
+        (Phase.PRE_CLOSED, "HOSE changes no order now: closing auction (ATC)"),
+        (Phase.BREAK, "HOSE changes no order now: lunch break"),
+    ],
+)
+def test_no_amendment_leaves_in_a_phase_in_which_the_exchange_changes_nothing(
+    phase: Phase, words: str | None
+) -> None:
+    stage, intent = _asked()
+    stage.row(report_of(intent))
+    assert stage.new(AmendOrder) != []
+
+    stage.phase(phase)
+
+    assert stage.engine.reason_not_to_amend("L-0001") == words
+
+
 @pytest.mark.parametrize("is_distrusted", [True, False])
 def test_an_unused_nonce_proves_nothing_where_nonces_are_not_trusted(is_distrusted: bool) -> None:
     fence = replace(ON, unknown_policy=UnknownPolicy.FENCE)
