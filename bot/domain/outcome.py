@@ -26,6 +26,18 @@ TWO_FACTOR_CODES: Final = frozenset(
     }
 )
 """The four codes that close the gate for writes (broker API, section 3)."""
+ORDER_WORDS: Final = frozenset(
+    {
+        "QMAX_EXCEED",
+        "INVALID_PRICE_LOT",
+        "INVALID_ORDER_TYPE_FOR_THIS_SESSION",
+        "CAN_NOT_PLACE_ORDER_ON_HALTED_SYMBOL",
+        "MUST_PUBLISH_TRADE_INFO",
+    }
+)
+"""The order-level codes that are words (broker API, section 6.2). `FAILED` is not among them: it
+says nothing of the order.
+"""
 _UNAUTHORISED: Final = frozenset({401, 403})
 """The document has 403 for those codes; they say the same under a 401."""
 

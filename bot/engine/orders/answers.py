@@ -20,7 +20,7 @@ from typing import Final
 
 from bot.domain.entry import ACCOUNT_SCOPE, AttemptFinished, Numbers
 from bot.domain.local_time import clock_of
-from bot.domain.outcome import NotSent, Outcome, Refused, Unknown
+from bot.domain.outcome import ORDER_WORDS, NotSent, Outcome, Refused, Unknown
 from bot.domain.recovery import PlaceSeen
 from bot.engine import gate
 from bot.engine.account_state import OF_LATE, REFUSALS_MAX, REFUSALS_OF_LATE_MAX, Recent
@@ -38,8 +38,8 @@ GOOD_AGAIN: Final = 3
 _OF_THE_API: Final = frozenset({400, 404, 405, 422})
 _PASSING: Final = frozenset({401, 429})
 """Key and quota have their own breakers."""
-_OWN_REASON: Final = re.compile(r"-[0-9]+")
-"""The form of an order-level code, such as too little cash: the API has understood the order."""
+_OWN_REASON: Final = re.compile("|".join([r"-[0-9]+", *sorted(ORDER_WORDS)]))
+"""An order-level code, such as of too little cash: the API has understood the order."""
 _RESUME: Final = 'then: bot resume --reason "…"'
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.cli.telling.wording import CODES
 from bot.domain.entry import IntentMoved, Note, Verdict
 from bot.domain.message import (
     AmendAnswered,
@@ -16,10 +17,10 @@ from bot.domain.message import (
 )
 from bot.domain.operations import Action, OperatorActed
 from bot.domain.order import OrderState, SendState
-from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
+from bot.domain.outcome import ORDER_WORDS, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_status import limits_used
-from tests.engine.stage import ACCOUNT, DAY, START, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of
 
 HEADER = Refused("400", "missing header x-new", 400)
 CASH = Refused("-100013", "not enough cash", 400)
@@ -98,6 +99,35 @@ def test_three_refusals_of_its_orders_pause_a_strategy_with_the_reason():
     assert strategy.state == "paused"
     assert strategy.reason.endswith("the last with -100013 not enough cash")
     assert _told(stage) == ["STRATEGY_REFUSED"]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("-700069", "STRATEGY_REFUSED"),
+        ("CAN_NOT_PLACE_ORDER_ON_HALTED_SYMBOL", "STRATEGY_REFUSED"),
+        ("QMAX_EXCEED", "STRATEGY_REFUSED"),
+        ("INVALID_PRICE_LOT", "STRATEGY_REFUSED"),
+        ("INVALID_ORDER_TYPE_FOR_THIS_SESSION", "STRATEGY_REFUSED"),
+        ("MUST_PUBLISH_TRADE_INFO", "STRATEGY_REFUSED"),
+        ("FAILED", "API_CHANGED"),
+        ("QMAX_EXCEED_NOT", "API_CHANGED"),
+    ],
+)
+def test_a_refusal_for_the_orders_own_sake_is_no_changed_api_in_words_either(code, told):
+    stage = Stage(beside=[replace(PLAN, name="other")])
+
+    _refuse(stage, *[Refused(code, "no", 400)] * 3)
+    stage.after(70).quote()
+    stage.request(lambda s: s.buy(100, limit=26_500, why="its own"), by="other")
+
+    assert _told(stage) == [told]
+    is_passed = told == "STRATEGY_REFUSED"
+    assert stage.decided()[0] == (Verdict.PASSED if is_passed else Verdict.BLOCKED)
+
+
+def test_every_word_that_the_broker_gives_for_an_order_is_known_as_one():
+    assert {code for code in CODES if not code.startswith("-")} == ORDER_WORDS
 
 
 def test_what_is_refused_and_unknown_is_shown_beside_what_it_may_be():
