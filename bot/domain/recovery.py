@@ -200,6 +200,8 @@ class Recovery:
     """How the day's last orders were answered, the oldest first."""
     limits: Numbers = field(default_factory=dict)
     """Every limit of the last run, by its name; empty: none known."""
+    last_start: Numbers = field(default_factory=dict)
+    """What the last start has noted: who made it, with which files and key; empty: none has."""
     started_by: str = ""
     """Who started this run; empty: nobody, the journal is only being read."""
     closes: tuple[LastClose, ...] = ()

@@ -8,22 +8,28 @@ The tries are spread over the time in which they prove something, as whatever sw
 of a place may swallow those of the next seconds too. Only a conclusive answer ends them: neither a
 closed quota nor a lost read counts as a try. The time is counted from the signature, on a clock
 that is never stepped and survives a restart; after a reboot by the wall clock plus its worst error.
+
+The broker remembers a nonce with its key: what another key has signed is not tried, as its nonce is
+unused with any other.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Final
 
 from bot.broker.budget import Waiter
 from bot.broker.writes import OrderWriter
 from bot.clock import Clock, boot_id, boottime_ns
-from bot.domain.entry import AttemptStarted
+from bot.domain.entry import AttemptStarted, Numbers
 from bot.domain.message import NonceBurnt
 from bot.domain.order import SendState
 from bot.domain.outcome import Resolution
 from bot.domain.recovery import Recovery
 from bot.protocol.classify import classify_burn
+from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
 from bot.runtime.reads import Spawn
 
@@ -36,6 +42,43 @@ signature's lifetime.
 """
 TRIES_S: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0, 240.0)
 """When a nonce is tried, counted from the first try, if the window still allows it."""
+
+
+MARK_DIGITS: Final = 8
+"""So many of a key's digest are kept: enough to see that it is another, too few to find it by."""
+_KEY: Final = "key"
+_OF_OTHERS: Final = "signed_by_others"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOfRun:
+    """What a start notes of its key, and the attempts of before that another key has signed."""
+
+    mark: str = ""
+    of_others: frozenset[str] = frozenset()
+
+    @property
+    def facts(self) -> Numbers:
+        """For the note of the start, which the next one reads."""
+        return {_KEY: self.mark, _OF_OTHERS: " ".join(sorted(self.of_others))}
+
+
+def key_of_run(
+    key: Secret, last_start: Numbers, lost: Iterable[AttemptStarted], at: datetime
+) -> KeyOfRun:
+    """Return whether a run signs with the key of the last one. A start that has noted none, of an
+    earlier version, had the same.
+    """
+    names = {each.attempt_id for each in lost}
+    before, others = str(last_start.get(_KEY) or ""), str(last_start.get(_OF_OTHERS) or "")
+    is_same = not before or _mark_of(key, before.partition(" ")[0]) == before
+    of_others = names.intersection(others.split()) if is_same else names
+    return KeyOfRun(_mark_of(key, at.isoformat()), frozenset(of_others))
+
+
+def _mark_of(key: Secret, salt: str) -> str:
+    digest = sha256(f"{salt} {key.reveal()}".encode()).hexdigest()
+    return f"{salt} {digest[:MARK_DIGITS]}"
 
 
 def name_of(attempt: AttemptStarted) -> str:
@@ -62,8 +105,16 @@ class Fence:
     """
 
     def __init__(
-        self, writer: OrderWriter, *, market: Clock, wire: Clock, waiter: Waiter, post: Post
+        self,
+        writer: OrderWriter,
+        *,
+        market: Clock,
+        wire: Clock,
+        waiter: Waiter,
+        post: Post,
+        key: KeyOfRun | None = None,
     ) -> None:
+        self.key = key or KeyOfRun()
         self._writer = writer
         self._now = market.now
         self._wire = wire
@@ -168,6 +219,8 @@ class Fence:
     async def _try(self, attempt: AttemptStarted) -> NonceBurnt | None:
         """Try a nonce once; None: inconclusive."""
         intent_id = name_of(attempt)
+        if attempt.attempt_id in self.key.of_others:
+            return self._given_up(intent_id, "it was signed with another key")
         if self.age_s(attempt) >= BURN_WINDOW_S:
             return self._too_old(intent_id)
         verdict = classify_burn(await self._writer.burn(attempt.nonce))

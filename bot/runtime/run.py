@@ -229,10 +229,11 @@ class Run:
         self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
         clock, began = self._entered
         began = began if clock is self.environment.market else self.now()  # served: found since
-        before, self._gap = await ask(in_time(partial(before_this, url, self._rulebook, began)))
+        self._gap = await ask(in_time(partial(before_this, url, self._rulebook, began)))
         self._screen.recovered(recovery)
         broken, post = self._broken.found(recovery), self._inbox.post
-        note_start(self._loaded, self._files, before, broken, at=self.now(), post=post)
+        told = recovery.last_start, self._fence.key.facts, broken
+        note_start(self._loaded, self._files, *told, at=self.now(), post=post)
         return run_id, recovery
 
     async def _write_end(

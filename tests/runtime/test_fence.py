@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 
 from bot.clock import boot_id, boottime_ns, wire_ms
-from bot.domain.entry import AttemptStarted
+from bot.domain.entry import AttemptStarted, Numbers
 from bot.domain.message import Event, NonceBurnt
 from bot.domain.order import SendState
 from bot.domain.outcome import Resolution
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
-from bot.runtime.fence import OTHER_BOOT_S, Fence, lost_places
+from bot.protocol.secret import Secret
+from bot.runtime.fence import OTHER_BOOT_S, Fence, KeyOfRun, key_of_run, lost_places
 from tests.broker.loopback import START
 from tests.broker.played_broker import Desk, Reply, desk
 from tests.engine.stage import DAY, attempt_of
@@ -195,6 +196,72 @@ async def test_an_answer_that_comes_after_the_window_proves_nothing() -> None:
     [found] = bench.events
     assert isinstance(found, NonceBurnt)
     assert (found.resolution, found.is_proved) == (Resolution.REACHED, False)
+
+
+OLD, NEW = Secret("ak_live_0000000000000000"), Secret("ak_live_1111111111111111")
+
+
+def _start(key: Secret, before: Numbers, *lost: AttemptStarted) -> KeyOfRun:
+    return key_of_run(key, before, lost, START)
+
+
+@pytest.mark.parametrize(("key", "is_other"), [(OLD, False), (NEW, True)])
+def test_a_start_sees_whether_its_key_is_another_than_the_last_ones(
+    key: Secret, *, is_other: bool
+) -> None:
+    attempt = Bench().attempt()
+
+    found = _start(key, _start(OLD, {}).facts, attempt)
+
+    assert found.of_others == ({attempt.attempt_id} if is_other else set())
+
+
+def test_what_another_key_has_signed_stays_so_at_later_starts_until_it_is_settled() -> None:
+    first, second = [replace(Bench().attempt(), attempt_id=name) for name in ("a-1", "a-2")]
+    changed = _start(NEW, _start(OLD, {}).facts, first)
+
+    again = _start(NEW, changed.facts, first, second)
+
+    assert again.of_others == {"a-1"}
+    assert _start(NEW, again.facts, second).of_others == set()
+    assert _start(OLD, again.facts, first, second).of_others == {"a-1", "a-2"}
+
+
+@pytest.mark.parametrize("before", [{}, {"by": "ann", "mode": "live"}])
+def test_a_start_without_an_earlier_one_that_noted_its_key_tries_every_nonce(
+    before: Numbers,
+) -> None:
+    assert _start(NEW, before, Bench().attempt()).of_others == set()
+
+
+def test_what_is_noted_of_a_key_does_not_tell_it() -> None:
+    texts = [str(_start(key, {}).facts["key"]) for key in (OLD, NEW)]
+    later = key_of_run(OLD, {}, [], START + timedelta(seconds=1)).mark
+
+    assert all(len(text.partition(" ")[2]) == 8 for text in texts)
+    assert len({text.partition(" ")[2] for text in (*texts, later)}) == 3
+    assert not any("ak_live" in text for text in texts)
+
+
+@pytest.mark.parametrize("is_at_start", [True, False])
+async def test_a_nonce_signed_with_another_key_is_not_tried_and_proves_nothing(
+    *, is_at_start: bool
+) -> None:
+    bench = Bench(UNUSED)
+    attempt = bench.attempt()
+    bench.fence.key = KeyOfRun(of_others=frozenset({attempt.attempt_id}))
+
+    if is_at_start:
+        await bench.fence.begin([attempt], bench.spawn)
+        await bench.fence.burn("L-0001")
+        [found] = bench.events
+    else:
+        found = await bench.verdict()
+
+    assert isinstance(found, NonceBurnt)
+    assert (found.resolution, found.is_proved) == (Resolution.REACHED, False)
+    assert found.detail == "it was signed with another key"
+    assert bench.desk.played.asked == []
 
 
 def test_what_a_start_fences_are_places_that_may_arrive_and_amendments_without_an_answer() -> None:

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import pytest
 
 from bot.config.scenario_file import load_scenario
-from bot.domain.entry import Fill, IntentMoved, Note
+from bot.domain.entry import CODE_NOTE, Fill, IntentMoved, Note
 from bot.domain.local_time import instant_of
 from bot.domain.order import SendState
-from bot.protocol.signing import HEADER_NONCE
+from bot.protocol.secret import Secret
+from bot.protocol.signing import HEADER_API_KEY, HEADER_NONCE
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
@@ -88,6 +89,45 @@ async def test_a_restart_goes_on_trying_the_nonce_where_the_last_run_ended(
     assert _states(second)[:2] == [SendState.FRESH, SendState.NOT_PLACED]
     assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked again
     assert len(second.broker_orders()) == 1
+
+
+class OtherKey(InProcessEnvironment):
+    """Signs with another key, which the broker takes as well."""
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        access = await super().open(stack)
+        app, known = access.app, access.api_key.reveal().encode()
+        assert app is not None
+
+        async def taking_both(scope: Mapping[str, Any], *rest: Any) -> None:
+            headers = [
+                (name, known if name.lower() == HEADER_API_KEY.lower().encode() else value)
+                for name, value in scope["headers"]
+            ]
+            await app({**scope, "headers": headers}, *rest)
+
+        return replace(access, api_key=Secret("ak_test_another"), app=taking_both)
+
+
+async def test_a_restart_with_another_key_proves_nothing_by_the_old_ones_nonce(
+    tmp_path: Path,
+) -> None:
+    faults = [NEVER_ARRIVES, _no_user_until("09:21:00")]
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[once()])
+    first = await tell(config, minutes=0.5, stop_grace_s=0)
+    script = load_scenario("story.yaml", first.loaded.base_dir)
+
+    def make(spec: EnvironmentSpec) -> OtherKey:
+        return OtherKey(*wake_sandbox(spec, script), spec)
+
+    second = await tell(config, minutes=3, make=make)
+
+    assert _states(first)[-1] is SendState.UNKNOWN
+    assert _states(second) == [SendState.REACHED]
+    assert second.posts() == ["L-0001"]
+    [noted] = [note for note in second.shown.all(Note) if note.kind == CODE_NOTE]
+    assert noted.numbers["signed_by_others"]
+    assert "ak_test" not in str(noted)
 
 
 async def test_a_restart_goes_on_trying_the_nonce_of_a_lost_amendment(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from bot.domain.entry import (
+    CODE_NOTE,
     LIMITS_NOTE,
     Fill,
     OrderUpdated,
@@ -90,6 +91,7 @@ def read_recovery(
     day, first = trading_date.isoformat(), (trading_date - SETTLEMENT_LASTS).isoformat()
     recent = fills.c.trading_date >= first
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
+    last_start = newest_note(connection, CODE_NOTE)
     breaks, next_break_number = open_breaks(connection)
     shown = later_shown(connection, day)
     later, (wanted, knowing) = later_ids(shown), cancels(connection, day)
@@ -124,6 +126,7 @@ def read_recovery(
         recent_sales=_requests(connection, day, SALES),
         places_seen=_places_seen(connection, day),
         limits=limits.numbers if limits is not None else {},
+        last_start=last_start.numbers if last_start is not None else {},
         closes=closes(connection, day),
         book_accepted_on=book_accepted_on(connection),
         cancels=wanted,

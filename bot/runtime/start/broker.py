@@ -42,7 +42,7 @@ from bot.protocol.endpoints.trading import SUB_ACCOUNTS
 from bot.protocol.secret import Secret
 from bot.protocol.two_factor import ABOUT_CODES
 from bot.runtime.activity import Post, Tasks
-from bot.runtime.fence import Fence, lost_places
+from bot.runtime.fence import Fence, key_of_run, lost_places
 from bot.runtime.hush import hiding
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.watches import QuotaWatch, tell_accepted, tell_refused
@@ -165,7 +165,7 @@ async def meet_broker(
     prove something is running out. `left` is what the journal has of it. Raises OperatorMistake; if
     nothing is open, also if the broker does not answer.
     """
-    wanted = loaded.settings.broker.account
+    wanted, lost = loaded.settings.broker.account, lost_places(left)
     try:
         access = await retry.ask(partial(environment.open, stack))
         broker = connect_broker(loaded, access, environment, post, writes)
@@ -178,9 +178,10 @@ async def meet_broker(
             wire=broker.offset,
             waiter=environment.waiter,
             post=post,
+            key=key_of_run(access.api_key, left.last_start, lost, environment.market.now()),
         )
         async with clock_held(environment, tasks):
-            await fence.begin(lost_places(left), tasks.spawn)
+            await fence.begin(lost, tasks.spawn)
             account = await retry.ask(partial(choose_account, broker.client, wanted))
             code = environment.mailed_code
             has_asked = await retry.ask(partial(sign_in, broker, loaded.state_dir, code))

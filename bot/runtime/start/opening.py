@@ -21,7 +21,6 @@ from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import remember_run
-from bot.domain.entry import CODE_NOTE, Numbers
 from bot.domain.local_time import clock_of
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
@@ -29,7 +28,6 @@ from bot.domain.rulebook import Rulebook
 from bot.journal.database.engines import is_sqlite
 from bot.journal.errors import Holder, LeaseHeld, Unreachable
 from bot.journal.journal import Journal
-from bot.journal.upkeep.verify import last_note
 from bot.journal.writing.heads import HeadsKeeper
 from bot.journal.writing.lease import (
     BEAT_S,
@@ -362,9 +360,9 @@ def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Enviro
     return replace(found, damage=damage, crashes=crashes)
 
 
-def before_this(url: str, rulebook: Rulebook, began: datetime) -> tuple[Numbers, Gap]:
-    """Return what the previous start's note holds, empty before the first, and what the time since
-    the journal was last written has left to do; the first start may have waited since it `began`.
+def before_this(url: str, rulebook: Rulebook, began: datetime) -> Gap:
+    """Return what the time since the journal was last written has left to do; the first start may
+    have waited since it `began`.
     """
     gap = gap_before(url, rulebook.calendar)
-    return last_note(url, CODE_NOTE), gap if gap.since else replace(gap, since=began)
+    return gap if gap.since else replace(gap, since=began)

@@ -5,7 +5,8 @@ positions of the others unattended. With real money a person has to decide that,
 may be the one that was to sell.
 
 Every start records who started it, and with which code: one note in the journal's chain has the
-user of the process and each strategy's files with their hashes. Files that differ from the previous
+user of the process and each strategy's files with their hashes, and by what the next start sees
+whether its API key is another. Files that differ from the previous
 start are named in its text and shown; a start without differences is only journalled. Limits have a
 separate note, from the engine.
 """
@@ -103,15 +104,16 @@ def note_start(
     loaded: Loaded,
     files: Mapping[str, Hashes],
     before: Numbers,
+    key: Numbers,
     alerts: Iterable[Standing],
     *,
     at: datetime,
     post: Post,
 ) -> None:
     """Post the note of this start, and the problems that it begins with; `before` holds the
-    previous note.
+    previous note, `key` what is noted of the API key.
     """
-    now = dict(_facts(loaded, files))
+    now = {**dict(_facts(loaded, files)), **key}
     other = [
         name.partition(" ")[2]
         for name in dict.fromkeys((*before, *now))

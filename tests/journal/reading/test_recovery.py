@@ -12,6 +12,7 @@ from bot.domain.account import AccountSnapshot, Break, Holding, base_words
 from bot.domain.entry import (
     BOOK_ACCEPTED,
     CLOSE_NOTE,
+    CODE_NOTE,
     EXPLAINED,
     FAULT_NOTE,
     FLATTEN_NOTE,
@@ -1047,6 +1048,17 @@ async def test_the_limits_of_the_last_run_come_back(journal: Journal) -> None:
     found = (await journal.recover(NEXT_DAY)).limits
 
     assert found == {"account.max_order_value": 2, "account.symbols": ""}
+
+
+async def test_what_the_last_start_has_noted_comes_back(journal: Journal) -> None:
+    assert (await journal.recover(DAY)).last_start == {}
+    first = Note(after(0), CODE_NOTE, "the code", {"by": "ann"})
+    await journal.write([first])
+    await journal.write([but(first, numbers={"by": "ann", "key": "2026 0123abcd"})])
+
+    found = (await journal.recover(NEXT_DAY)).last_start
+
+    assert found == {"by": "ann", "key": "2026 0123abcd"}
 
 
 async def test_a_halt_that_sells_comes_back_until_it_is_over(journal: Journal) -> None:
