@@ -34,7 +34,7 @@ from bot.domain.instrument import (
     Phase,
 )
 from bot.domain.local_time import clock_of
-from bot.domain.order import Intent, OrderType, Side
+from bot.domain.order import Intent, OrderType, SendState, Side
 from bot.domain.plan import StrategyMode
 from bot.domain.recovery import StoredFlatten
 from bot.engine import gate, requests
@@ -65,6 +65,7 @@ but a price.
 """
 PHASES_MAX: Final = 20
 """How many phases ahead the next sale is looked for."""
+_ON_ITS_WAY: Final = frozenset({SendState.READY, SendState.SENDING})
 _AGAIN: Final = "bot halt --flatten"
 _LEFT_OUT: Final = f"left out, as its sale was cancelled by hand. To sell it: {_AGAIN}"
 _GIVEN_UP: Final = f"{SALES_MAX} sales in a row sold nothing: sell in the broker's own app"
@@ -243,6 +244,10 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     is_held = any(each.row.symbol == symbol and each.holds_sales(state.now) for each in ending)
     if means.is_working or is_held:
         return "an order of it works, or a cancel is not through"
+    leaving = (one.intent for one in means.pending if one.state in _ON_ITS_WAY)
+    buyer = next((each.strategy for each in leaving if each.side is Side.BUY), None)
+    if buyer is not None:  # the halt stops it, or cancels it once it has arrived
+        return f"a buy of {buyer} is on its way"
     if _is_given_up(flattening, key, strategy.position(symbol).shares):
         return _GIVEN_UP
     # Nothing has settled, so it is not the time of day that prevents a sale.

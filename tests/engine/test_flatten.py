@@ -25,6 +25,7 @@ from bot.domain.message import (
     InstrumentsRead,
     NonceBurnt,
     PhaseChanged,
+    PlaceAnswered,
     PlaceOrder,
     TimePassed,
     TradingDayStarted,
@@ -37,7 +38,7 @@ from bot.domain.operations import (
     VerdictAsked,
 )
 from bot.domain.order import OrderState, OrderType, SendState, Side
-from bot.domain.outcome import Resolution, Unknown
+from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import AccountLimits, StrategyMode, When
 from bot.domain.recovery import (
     RecoveredStrategy,
@@ -49,6 +50,7 @@ from bot.domain.recovery import (
 from bot.engine.flatten import AGAIN, SALES_MAX
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
+from bot.engine.tracked import TrackedIntent
 from tests.cli.telling.told_whole import require_whole
 from tests.engine.stage import (
     ACCOUNT,
@@ -499,6 +501,41 @@ def test_a_cancel_in_another_symbol_is_not_waited_for() -> None:
     _halt(stage, flatten=True)
 
     assert list(stage.engine._state.cancels) == ["ORD1"]
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_it_waits_for_a_buy_of_another_strategy_that_is_on_its_way(is_sent: bool) -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": before})
+    stage = Stage(recovery=recovery, sellable=300, beside=[replace(PLAN, name="other")])
+    stage.depth(bid=26_950)
+    stage.request(lambda s: s.buy(200, limit=27_000), by="other")
+    buy = stage.last(PlaceOrder).intent
+    if is_sent:
+        stage.send(buy)
+
+    _halt(stage, flatten=True)
+    assert Verdict.BLOCKED not in [one.verdict for one in stage.all(Decision)]
+    assert "a buy of other is on its way" in stage.engine.status().alerts[0]
+    stage.after(0.1)
+    not_sent = NotSent("HALTED: enough") if not is_sent else Refused("-100113", "no", 200)
+    stage.handle(PlaceAnswered(stage.now, buy.intent_id, not_sent, None))
+    _look(stage, AGAIN.total_seconds())
+
+    assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+
+
+def test_a_buy_of_another_symbol_on_its_way_is_not_waited_for() -> None:
+    stage = _holding()
+    stage.request(lambda s: s.buy(100, limit=25_200))
+    tracked = stage.engine._state.intents["L-0001"]
+    stage.engine._state.index.forget_intent("L-0001")
+    intent = replace(tracked.intent, symbol="FPT", strategy="other")
+    stage.engine._state.index.track_intent(TrackedIntent(intent, SendState.SENDING))
+
+    _halt(stage, flatten=True)
+
     assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
 
 
