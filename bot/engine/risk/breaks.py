@@ -43,6 +43,8 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
     for long.
     """
     account, own = snapshot.account, own_shares(state, snapshot.account)
+    for (_, of), position in state.unloaded.items():
+        own[of] = own.get(of, 0) + position.shares
     totals = {each.symbol for each in found if each.what == IN_ALL}
     for each in found:
         symbol, facts = (

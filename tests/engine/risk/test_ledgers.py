@@ -15,7 +15,7 @@ from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk.expected import Expected, Shares, expected_at
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, START, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, RULEBOOK, START, Stage, report_of
 
 SETTLES = datetime.fromisoformat("2026-11-23T13:00+07:00")
 BOUGHT = 200 * 27_000
@@ -199,6 +199,19 @@ def test_a_stock_dividend_is_named_and_halts_the_symbol_that_a_strategy_holds():
     assert "HPG" in broker.stage.engine.status().halted_symbols
     broker.read(2, sellable=30)
     assert len(broker.notes()) == 1
+
+
+@pytest.mark.parametrize(("came", "noted"), [(30, "stock dividend HPG 100:15"), (31, "HPG in all")])
+def test_so_does_one_while_the_strategy_that_holds_the_shares_does_not_run(came, noted):
+    held = RecoveredStrategy({"HPG": (200, 5_400_000), "FPT": (100, 9_000_000)}, 0, 0, 0, "on")
+    plan, recovery = replace(PLAN, name="other"), Recovery(DAY, strategies={"test": held})
+    broker = Broker(Stage(plan, sellable=200, recovery=recovery), total=200, sellable=200)
+    broker.read(rights=(BONUS,))
+
+    broker.read(2, total=200 + came)
+
+    assert broker.notes()[0].startswith(noted)
+    assert list(broker.stage.engine.status().halted_symbols) == ["HPG"]
 
 
 def test_after_a_restart_what_was_bought_before_still_settles():
