@@ -43,9 +43,10 @@ from bot.engine.orders import amends, answers, cancel_requests, held, sends, una
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER, NONCE_UNUSED
 from bot.engine.risk import breaks, losses
-from bot.engine.risk.accounts import flow_of, note_unsettled, restore
+from bot.engine.risk.accounts import flow_of, restore
 from bot.engine.risk.expected import expected_at
 from bot.engine.risk.ledgers import note_agreed
+from bot.engine.risk.shared_symbol import note_unsettled
 from bot.engine.state import Position, State
 from bot.engine.tracked import BackOff, TrackedIntent, TrackedOrder
 

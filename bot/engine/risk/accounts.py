@@ -7,7 +7,7 @@ unknown outcome, is reserved at its full open size and worst price, fee included
 than twice of what our own fills explain counts once a second read agrees.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -24,6 +24,7 @@ from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow, NetAssets, is_near
 from bot.engine.risk import breaks, lags, ledgers
 from bot.engine.risk.expected import expected_at
+from bot.engine.risk.shared_symbol import note_unsettled, settled_of_others
 from bot.engine.risk.under_way import at_market, refused_sales, reserved_twice, worst_price
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -86,7 +87,7 @@ def means_of(
     free = _free_shares(state, snapshot, symbol, orders, pending) if snapshot else 0
     settled = sellable - strategy.unsettled(symbol, state.now)
     if settled < min(sellable, free):
-        left = free - _settled_of_others(state, strategy, account, symbol, orders, pending)
+        left = free - settled_of_others(state, strategy, account, symbol, orders, pending)
         free = max(settled, left)
     return Means(
         cash=free_cash(state, snapshot) if snapshot else None,
@@ -143,31 +144,6 @@ def _free_shares(
     return shares
 
 
-def _settled_of_others(
-    state: State,
-    strategy: StrategyState,
-    account: str,
-    symbol: str,
-    orders: Sequence[TrackedOrder],
-    pending: Sequence[TrackedIntent],
-) -> int:
-    """Return what the account's other strategies have settled and in none of their sells."""
-    shares = 0
-    for other, _ in state.instances.get(symbol, ()):
-        if other is strategy or other.plan.account != account:
-            continue
-        name = other.plan.name
-        own = other.position(symbol).shares - other.unsettled(symbol, state.now)
-        for order in orders:
-            if order.row.side is Side.SELL and order.row.strategy == name:
-                own -= order.open_quantity
-        for tracked in pending:
-            if tracked.intent.side is Side.SELL and tracked.intent.strategy == name:
-                own -= tracked.intent.quantity
-        shares += max(0, own)
-    return shares
-
-
 # ------------------------------------------------------------------------------------------ fills
 
 
@@ -176,16 +152,6 @@ def add_flow(state: State, fill: Fill, trading_date: date) -> None:
     flow = flow_of(state, fill, trading_date)
     _add(state, flow)
     note_unsettled(state, fill.strategy, flow)
-
-
-def note_unsettled(state: State, strategy: str | None, flow: Flow) -> None:
-    """Remember until its settlement what a strategy has bought."""
-    owner = state.strategies.get(strategy or "")
-    if owner is not None and flow.shares_in and flow.settles_at > state.now:
-        coming = owner.coming.setdefault(flow.symbol, {})
-        for at in [at for at in coming if at <= state.now]:
-            del coming[at]
-        coming[flow.settles_at] = coming.get(flow.settles_at, 0) + flow.shares_in
 
 
 def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -> None:

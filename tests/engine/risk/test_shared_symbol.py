@@ -13,7 +13,8 @@ from bot.domain.entry import Decision, Fill, Verdict
 from bot.domain.message import PlaceOrder
 from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.flows import Flow
-from bot.engine.risk.accounts import means_of, note_unsettled
+from bot.engine.risk.accounts import means_of
+from bot.engine.risk.shared_symbol import note_unsettled
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, report_of
 
 OTHER = replace(PLAN, name="other")
