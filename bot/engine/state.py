@@ -182,7 +182,7 @@ class State:
         self.depths: dict[str, DepthSeen] = {}
         self.phases: dict[Exchange, PhaseSeen] = {}
         self.beliefs: dict[str, Belief] = {}
-        self.bars = Bars()
+        self.bars, self.chains = Bars(), Chains()
         self.accounts: dict[str, AccountSnapshot] = {}
         self.reconciling = Reconciling()
         self.flows, self.usage, self.exposure = Flows(), Usage(), Exposure()
@@ -192,7 +192,6 @@ class State:
         self.explained_rights: set[tuple[str, str | None]] = set()
         self.index = Index(rulebook)
         self.intents, self.orders = self.index.intents, self.index.orders
-        self.chains = Chains()
         self.cancels: dict[str, TrackedCancel] = {}
         self.amends: dict[str, TrackedAmend] = {}
         self.seen_ids = SeenIds()
@@ -213,6 +212,7 @@ class State:
         self.is_reconciled, self.earlier_ended_at, self.hook_round = False, date.min, 0
         self.faults: dict[str, TrackedFault] = {}
         self.unloaded: dict[tuple[str, str], Position] = {}
+        self.unloaded_coming: dict[tuple[str, str], dict[datetime, int]] = {}
         self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}
         self.instances: dict[str, list[tuple[StrategyState, Instance]]] = {}
         for strategy in self.strategies.values():

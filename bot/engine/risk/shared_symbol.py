@@ -13,13 +13,17 @@ from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 
 def note_unsettled(state: State, strategy: str | None, flow: Flow) -> None:
-    """Remember until its settlement what a strategy has bought."""
-    owner = state.strategies.get(strategy or "")
-    if owner is not None and flow.shares_in and flow.settles_at > state.now:
+    """Remember until its settlement what a strategy has bought, also one that does not run."""
+    if not strategy or not flow.shares_in or flow.settles_at <= state.now:
+        return
+    owner = state.strategies.get(strategy)
+    if owner is not None:
         coming = owner.coming.setdefault(flow.symbol, {})
-        for at in [at for at in coming if at <= state.now]:
-            del coming[at]
-        coming[flow.settles_at] = coming.get(flow.settles_at, 0) + flow.shares_in
+    else:
+        coming = state.unloaded_coming.setdefault((strategy, flow.symbol), {})
+    for at in [at for at in coming if at <= state.now]:
+        del coming[at]
+    coming[flow.settles_at] = coming.get(flow.settles_at, 0) + flow.shares_in
 
 
 def settled_of_others(
@@ -30,18 +34,22 @@ def settled_of_others(
     orders: Sequence[TrackedOrder],
     pending: Sequence[TrackedIntent],
 ) -> int:
-    """Return what the account's other strategies have settled and in none of their sells."""
-    shares = 0
-    for other, _ in state.instances.get(symbol, ()):
-        if other is strategy or other.plan.account != account:
-            continue
-        name = other.plan.name
-        own = other.position(symbol).shares - other.unsettled(symbol, state.now)
-        for order in orders:
-            if order.row.side is Side.SELL and order.row.strategy == name:
-                own -= order.open_quantity
-        for tracked in pending:
-            if tracked.intent.side is Side.SELL and tracked.intent.strategy == name:
-                own -= tracked.intent.quantity
-        shares += max(0, own)
-    return shares
+    """Return what the account's other strategies have settled and in none of their sells, whether
+    they still list the symbol or not. One that does not run counts, whichever its account was.
+    """
+    settled = {
+        other.plan.name: other.position(symbol).shares - other.unsettled(symbol, state.now)
+        for other in state.strategies.values()
+        if other is not strategy and other.plan.account == account
+    }
+    for key, position in state.unloaded.items():
+        if key[1] == symbol:
+            coming = state.unloaded_coming.get(key, {})
+            unsettled = sum(shares for at, shares in coming.items() if at > state.now)
+            settled[key[0]] = position.shares - unsettled
+    sales = [(each.row.strategy, each.row.side, each.open_quantity) for each in orders]
+    sales += [(each.intent.strategy, each.intent.side, each.intent.quantity) for each in pending]
+    for name, side, quantity in sales:
+        if side is Side.SELL and name in settled:
+            settled[name] -= quantity
+    return sum(max(0, shares) for shares in settled.values())
