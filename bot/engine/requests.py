@@ -33,7 +33,7 @@ from bot.engine.risk.accounts import (
 )
 from bot.engine.risk.checks import judge
 from bot.engine.risk.sizing import SIDES, OrderRequest, request_of
-from bot.engine.risk.under_way import worst_price
+from bot.engine.risk.under_way import unpriced, worst_price
 from bot.engine.risk.view import Opposite, View, invested, use_of
 from bot.engine.state import State, StrategyState
 from bot.engine.tracked import TrackedIntent
@@ -371,6 +371,7 @@ def view_of(
         orders_today=strategy.orders_today,
         loss_today=0 if limits.max_loss_per_day is None else -day_result(state, strategy),
         cash_free=means.cash,
+        unpriced=unpriced(state, account),
         sellable=means.sellable,
         twin=twin,
         opposites=tuple(opposites),

@@ -25,7 +25,13 @@ from bot.engine.flows import AccountLedger, Flow, NetAssets, is_near
 from bot.engine.risk import breaks, lags, ledgers
 from bot.engine.risk.expected import expected_at
 from bot.engine.risk.shared_symbol import note_unsettled, settled_of_others
-from bot.engine.risk.under_way import at_market, refused_sales, reserved_twice, worst_price
+from bot.engine.risk.under_way import (
+    at_market,
+    refused_sales,
+    reserved_twice,
+    unpriced,
+    worst_price,
+)
 from bot.engine.state import Position, State, StrategyState
 from bot.engine.tracked import TrackedIntent, TrackedOrder
 
@@ -100,9 +106,13 @@ def means_of(
 
 
 def free_cash(state: State, snapshot: AccountSnapshot) -> int:
-    """Return the account's money that no order can still take, fees included."""
+    """Return the account's money that no order can still take, fees included: 0 while nobody knows
+    what one may take.
+    """
     account, index, ledger = snapshot.account, state.index, state.ledgers.get(snapshot.account)
     cash = snapshot.cash
+    if unpriced(state, account) is not None:
+        return 0
     if ledger is not None:
         cash -= ledger.held + (ledger.lack.cash if ledger.lack is not None else 0)
         if (None, "cash") in ledger.doubts:

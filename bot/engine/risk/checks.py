@@ -262,8 +262,11 @@ def max_loss(request: OrderRequest, view: View, limits: Limits) -> Iterator[Chec
 
 
 def cash(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """Free cash covers quantity at the worst price plus the fee."""
+    """Free cash covers quantity at the worst price plus the fee, and is known."""
     if request.side is _BUY:
+        if view.unpriced is not None:
+            order, symbol = view.unpriced
+            yield judged("UNPRICED_BUY", False, order=order, symbol=symbol)
         value, free = request.quantity * view.price, view.cash_free
         need = value + view.rulebook.fee(value)
         words = "" if free is None else f"cash {amounts(need, free)}"

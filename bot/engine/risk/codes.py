@@ -246,6 +246,10 @@ CODES: Final[Mapping[str, CheckCode]] = {
         "needs {need_vnd} VND with the fee, and {cash_vnd} are free",
         "free cash is not known",
     ),
+    "UNPRICED_BUY": CheckCode(
+        "{order} buys {symbol} without a limit, and no quote of {symbol} has been read: what it "
+        "takes of the cash is not known. Nothing is bought until it ends; it can be cancelled"
+    ),
     "SELLABLE": CheckCode("{sellable} of {quantity} shares can be sold now"),
     "DUPLICATE": CheckCode("the same order already exists: {twin}"),
     "SELF_CROSS": CheckCode("an order of our own is on the other side: {other}"),

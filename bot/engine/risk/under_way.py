@@ -53,6 +53,16 @@ def at_market(state: State, account: str, *, elsewhere: bool = False) -> Iterato
         yield one.intent.symbol, one.intent.quantity
 
 
+def unpriced(state: State, account: str) -> tuple[str, str] | None:
+    """Return the name and symbol of an open buy without a limit, also one made elsewhere, of which
+    no quote shows what it may cost; None if there is none.
+    """
+    orders, intents = state.index.orders_at_market, state.index.intents_at_market
+    buys = [(order.name, order.row.symbol) for order in orders.of(account)]
+    buys += [(one.name, one.intent.symbol) for one in intents.of(account)]
+    return next((buy for buy in buys if not worst_price(state, buy[1], None)), None)
+
+
 def reserved_twice(state: State, account: str) -> int:
     """Return what is reserved for a buy in question and once more for an open row that may be it,
     fees included.

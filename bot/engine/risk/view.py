@@ -110,6 +110,8 @@ class View:
     """The value of its shares of all symbols, including what its open buys may add."""
     shared_limits: frozenset[str] = frozenset()
     """Limits of the strategy set by `risk.limits` and not by its file."""
+    unpriced: tuple[str, str] | None = None
+    """Name and symbol of an open buy of the account of which nobody knows what it may cost."""
     at_default: frozenset[str] = frozenset()
     """Keys of limits that nobody has set."""
 

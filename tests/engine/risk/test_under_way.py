@@ -6,13 +6,14 @@ from datetime import date
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import OrderUpdated, RunState
-from bot.domain.instrument import Phase
+from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import AccountRead, InstrumentsRead, PlaceOrder, Reconciled
-from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Unknown
 from bot.domain.quote import ClosesRead, LastClose
-from bot.domain.recovery import Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine.risk.accounts import free_cash
 from bot.engine.risk.under_way import worst_price
 from tests.engine.risk.test_ledgers import BONUS, COST, DIVIDEND, Broker, having_bought
 from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, START, Stage, attempt_of, report_of
@@ -302,3 +303,93 @@ def test_a_share_whose_band_is_special_costs_at_most_what_is_quoted():
     assert frame is not None
     assert frame.band.ceiling == 32_400
     assert worst_price(stage.engine._state, "HPG", None) == 28_850
+
+
+# ------------------------------------------------------- a buy without a limit, and without a quote
+
+
+def _beside_an_ato(symbol: str = "FPT", *, is_own: bool = False, price: int | None = None) -> Stage:
+    """Somebody's buy of 1,000 shares is open, of a symbol that this run does not quote."""
+    row = OrderUpdated(
+        at=START,
+        order_id="ORD9",
+        account=ACCOUNT,
+        trading_date=DAY,
+        intent_id="L-0001" if is_own else None,
+        strategy="gone" if is_own else None,
+        symbol=symbol,
+        exchange=Exchange.HOSE,
+        side=Side.BUY,
+        quantity=1_000,
+        order_type="LO" if price else "ATO",
+        price=price,
+        state=OrderState.ACCEPTED,
+        broker_status="SENT",
+    )
+    held = RecoveredStrategy({"HPG": (200, 5_400_000)}, 0, 0, 0, "on")
+    strategies = {"test": held}
+    recovery = Recovery(DAY, orders=(row,), strategies=strategies, next_intent_number=5)
+    return Stage(recovery=recovery, sellable=200)
+
+
+def _free(stage: Stage) -> int:
+    state = stage.engine._state
+    return free_cash(state, state.accounts[ACCOUNT])
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_beside_a_buy_whose_price_nothing_bounds_no_cash_is_free_and_why_is_said(is_own):
+    stage = _beside_an_ato(is_own=is_own)
+    name = "L-0001" if is_own else "ORD9"
+
+    stage.request(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.BLOCKED, "UNPRICED_BUY")
+    assert stage.last(Decision).checks[-1].text == (
+        f"{name} buys FPT without a limit, and no quote of FPT has been read: what it takes of the "
+        "cash is not known. Nothing is bought until it ends; it can be cancelled"
+    )
+    assert _free(stage) == 0
+
+
+def test_beside_it_what_is_held_can_be_sold():
+    stage = _beside_an_ato()
+
+    stage.request(lambda s: s.close(limit=27_000))
+
+    assert stage.last(PlaceOrder).intent.side is Side.SELL
+
+
+@pytest.mark.parametrize(("symbol", "price"), [("HPG", None), ("FPT", 60_000)])
+def test_a_buy_with_a_limit_or_a_quote_keeps_its_own_cost_and_no_more(symbol, price):
+    stage = _beside_an_ato(symbol, price=price)
+    most = 1_000 * (price or 28_850)
+
+    assert _free(stage) == 100_000_000 - most - RULEBOOK.fee(most)
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    assert stage.decided()[0] is Verdict.PASSED
+
+
+def test_a_place_without_an_answer_and_without_a_price_is_no_less():
+    intent = _market_buy_of("FPT")
+    stored = StoredIntent(intent, SendState.REACHED, None, attempt_of(intent, START))
+    stage = Stage(recovery=Recovery(DAY, 2, 1, intents=(stored,)))
+
+    assert _free(stage) == 0
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    assert stage.last(Decision).numbers["order"] == intent.intent_id
+
+
+def test_once_it_has_ended_its_cash_is_free():
+    stage = _beside_an_ato()
+    buy = replace(_market_buy_of("FPT"), quantity=1_000)
+
+    stage.after(1).book(
+        report_of(buy, "ORD9", cancelled=1_000, state=OrderState.CANCELLED, status="CANCELLED")
+    )
+
+    assert _free(stage) == 100_000_000
+
+
+def _market_buy_of(symbol: str) -> Intent:
+    return replace(Stage().buy(), symbol=symbol, order_type=OrderType.ATO, limit_price=None)
