@@ -309,17 +309,25 @@ def day_result(state: State, strategy: StrategyState) -> int:
 
 
 def note_holdings(state: State, exchange: Exchange | None = None) -> None:
-    """Name the shares that strategies still hold, all of them or those of one exchange."""
+    """Name the shares that strategies still hold, all of them or those of one exchange, and whose
+    they are where that strategy does not run.
+    """
     found, numbers = [], dict[str, Number]()
     for strategy in state.strategies.values():
         for symbol, position in sorted(strategy.positions.items()):
             instrument = state.instruments.get(symbol)
             traded_on = instrument.exchange if instrument else None
             if position.shares and exchange in {None, traded_on}:
-                result = unrealised(state, symbol, position)
-                found.append(f"{symbol} {position.shares:,}, unrealised {result:+,}")
+                worth = "no price"
                 if seen := state.quotes.get(symbol):
+                    worth = f"unrealised {unrealised(state, symbol, position):+,}"
                     numbers[f"{LAST_PRICE}{symbol}"] = seen.quote.last
+                found.append(f"{symbol} {position.shares:,}, {worth}")
+    for (name, symbol), position in sorted(state.unloaded.items()):
+        instrument = state.instruments.get(symbol)
+        traded_on = instrument.exchange if instrument else None
+        if position.shares and exchange in {None, traded_on}:
+            found.append(f"{symbol} {position.shares:,} of {name}, which does not run")
     if found:
         text = f"still open: {' · '.join(found)}"
         state.note(HOLDS_NOTE, text, {"positions": len(found), **numbers})

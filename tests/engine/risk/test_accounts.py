@@ -4,8 +4,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import Decision, Fill, Verdict
-from bot.domain.instrument import Phase
+from bot.domain.entry import HOLDS_NOTE, Decision, Fill, Note, Verdict
+from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
     AccountRead,
     InstrumentsRead,
@@ -20,7 +20,7 @@ from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Unknown
 from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine.risk.accounts import means_of
+from bot.engine.risk.accounts import means_of, note_holdings
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import differences
@@ -656,3 +656,30 @@ def test_a_first_read_whose_net_assets_are_too_large_lets_no_order_out():
     stage.request(lambda s: s.buy(2_000, limit=27_000, why="54 of 100 million"))
 
     assert stage.decided() == ("BLOCKED", "GROSS")
+
+
+@pytest.mark.parametrize(
+    ("exchange", "held"),
+    [
+        (None, ["FPT 100, no price", "HPG 100, unrealised +100,000", "HPG 200 of gone"]),
+        (Exchange.HOSE, ["HPG 100, unrealised +100,000", "HPG 200 of gone"]),
+        (Exchange.HNX, []),
+    ],
+)
+def test_what_is_held_is_named_also_where_its_price_is_not_known_or_its_strategy_does_not_run(
+    exchange, held
+):
+    strategies = {
+        "test": RecoveredStrategy(
+            {"HPG": (100, 2_600_000), "FPT": (100, 9_000_000)}, 0, 0, 0, "on"
+        ),
+        "gone": RecoveredStrategy({"HPG": (200, 5_400_000), "SSI": (0, 0)}, 0, 0, 0, "on"),
+    }
+    stage = Stage(recovery=Recovery(DAY, strategies=strategies), sellable=300)
+
+    note_holdings(stage.engine._state, exchange)
+    stage.quote()
+
+    words = " · ".join(held).replace("of gone", "of gone, which does not run")
+    notes = [note.text for note in stage.all(Note) if note.kind == HOLDS_NOTE]
+    assert notes == ([f"still open: {words}"] if held else [])
