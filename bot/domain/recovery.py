@@ -202,6 +202,8 @@ class Recovery:
     """Every limit of the last run, by its name; empty: none known."""
     last_start: Numbers = field(default_factory=dict)
     """What the last start has noted: who made it, with which files and key; empty: none has."""
+    broken: frozenset[str] = frozenset()
+    """The strategies that this run leaves out as their files are broken, and tells of by itself."""
     started_by: str = ""
     """Who started this run; empty: nobody, the journal is only being read."""
     closes: tuple[LastClose, ...] = ()

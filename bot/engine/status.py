@@ -197,6 +197,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     unseen.row_alerts,
     belief.alerts,
     unattended.alerts,
+    unattended.dropped,
     hook_faults.alerts,
     wake.alerts,
     health.step_alerts,

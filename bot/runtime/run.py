@@ -225,7 +225,7 @@ class Run:
         run_id = await ask(journal.start_run(at=self.now(), version=__version__, **facts))
         today = local_of(self.environment.market.now()).date()
         kept = await ask(journal.recover(today, figures_in))
-        recovery = recovered_here(kept, opened.damage, self.environment)
+        recovery = recovered_here(kept, opened.damage, self.environment, self._found.broken)
         self._codes_asked += await ask(in_time(partial(codes_asked, url, today)))
         clock, began = self._entered
         began = began if clock is self.environment.market else self.now()  # served: found since

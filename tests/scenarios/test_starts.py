@@ -167,7 +167,32 @@ async def test_the_alert_says_which_shares_nobody_looks_after(tmp_path: Path) ->
     [alert] = [each for each in notes if each.get("alert") == "STRATEGY_BROKEN"]
     assert (alert["strategy"], alert["held"]) == ("holder", "HPG 100")
     assert any("Its shares (HPG 100) stay" in note.text for note in story.shown.all(Note))
+    assert "SHARES_LEFT" not in {each.get("alert") for each in notes}, "they are told once"
     assert "BREAK" not in {each.get("alert") for each in notes}, "they are in the account's sum"
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (once("other", params={"price": 1}), "once does not run, and it holds 100 HPG"),
+        (
+            once(symbols=["SHS"], params={"price": 1}),
+            "once does not trade HPG any more, and it holds 100 of it",
+        ),
+    ],
+)
+async def test_shares_of_a_strategy_that_got_another_name_or_other_symbols_are_told(
+    tmp_path: Path, second: dict[str, object], told: str
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    await tell(config, minutes=1)
+    (tmp_path / "strategies" / "once.yaml").unlink()
+    write_project(tmp_path, scenario=QUIET, strategies=[second])
+
+    story = await tell(config, minutes=2)
+
+    alerts = [note.text for note in story.shown.all(Note) if note.kind == "ALERT"]
+    assert any(text.startswith(f"{told}: no strategy looks after") for text in alerts)
 
 
 LADDER = """

@@ -124,7 +124,7 @@ def on_recovered(state: State, event: Recovered) -> None:
         guarded(state, "a flatten at the start", flatten.take_up, state, recovery.flatten)
     if recovery.started_by:
         note_limits(state, recovery.limits, recovery.started_by)
-    guarded(state, "orders of strategies that do not run", _tell_of_gone, state)
+    guarded(state, "what strategies that do not run have left", _tell_of_gone, state, recovery)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
 
@@ -140,8 +140,9 @@ def _learn_of_reads(state: State, recovery: Recovery) -> None:
             ledger.held_on, ledger.early_on = then.held_on, then.early_on
 
 
-def _tell_of_gone(state: State) -> None:
-    for told in unattended.alerts(state):
+def _tell_of_gone(state: State, recovery: Recovery) -> None:
+    left_out = unattended.left_out(state, recovery.broken)
+    for told in (*unattended.alerts(state), *unattended.dropped(state), *left_out):
         state.alert(told.code, told.text, told.facts)
 
 

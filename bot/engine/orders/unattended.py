@@ -1,12 +1,14 @@
-"""Orders that this run has taken over and that nobody looks after: their strategy or its symbol is
-gone, or they are on an account that the run does not read.
+"""Orders and shares that this run has taken over and that nobody looks after: their strategy or
+its symbol is gone, or the orders are on an account that the run does not read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.order import Intent
 from bot.engine.control_state import Standing
+from bot.engine.risk.expected import NONE, expected_at
+from bot.engine.risk.ledgers import own_shares
 from bot.engine.state import State
 
 
@@ -69,6 +71,60 @@ def alerts(state: State) -> Iterator[Standing]:
         )
         facts = {"strategy": name, "symbol": symbol, "orders": orders, "held": shares}
         yield Standing("SYMBOL_GONE", text, facts)
+
+
+def dropped(state: State) -> Iterator[Standing]:
+    """Yield the shares of a symbol that their strategy does not trade any more; not those beside
+    an open order, which are told with that.
+    """
+    today = state.trading_date
+    told = {(row.strategy, row.symbol) for row, _ in _open(state) if row.trading_date == today}
+    for name, strategy in sorted(state.strategies.items()):
+        for symbol, position in sorted(strategy.positions.items()):
+            shares, is_told = position.shares, (name, symbol) in told
+            if shares <= 0 or symbol in strategy.instances or is_told:
+                continue
+            text = (
+                f"{name} does not trade {symbol} any more, and it holds {shares:,} of it: no "
+                f"strategy looks after them or sells them. Put {symbol} back into its file and "
+                "start again; if nobody wants them, sell them in the broker's own app"
+            )
+            facts: Numbers = {"strategy": name, "symbol": symbol, "held": shares}
+            yield Standing("SYMBOL_LEFT", text, facts)
+
+
+def left_out(state: State, broken: Collection[str]) -> Iterator[Standing]:
+    """Yield the shares of strategies that this run does not have, as far as the account still has
+    them by our own figures; not those of `broken` ones or of ones with open orders, which are told
+    with that. A start tells them: `bot status` always has a row of them.
+    """
+    today = state.trading_date
+    told = {row.strategy for row, _ in _open(state) if row.trading_date == today} | {*broken}
+    held: dict[str, list[str]] = {}
+    for (name, symbol), position in sorted(state.unloaded.items()):
+        shares = min(position.shares, _free_of_others(state, symbol, position.shares))
+        if shares > 0 and name not in told:
+            held.setdefault(name, []).append(f"{shares:,} {symbol}")
+    for name, each in held.items():
+        listed = ", ".join(each)
+        text = (
+            f"{name} does not run, and it holds {listed}: no strategy looks after its shares or "
+            f"sells them, not even a flatten. If {name} was renamed, give it its name back and "
+            "start again; if nobody wants them, sell them in the broker's own app"
+        )
+        yield Standing("SHARES_LEFT", text, {"strategy": name, "held": listed})
+
+
+def _free_of_others(state: State, symbol: str, unknown: int) -> int:
+    """Return how many shares the accounts have beside those of this run's strategies; `unknown`
+    before any figures have agreed.
+    """
+    found = [
+        expected_at(state.ledgers[account], state.now).holdings.get(symbol, NONE).total
+        - own_shares(state, account).get(symbol, 0)
+        for account in _accounts(state) & state.ledgers.keys()
+    ]
+    return sum(found) if found else unknown
 
 
 def leave_elsewhere(state: State) -> None:

@@ -9,7 +9,7 @@ for a database that is away or hangs.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +21,7 @@ from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import remember_run
+from bot.config.strategies.load import BrokenFile
 from bot.domain.local_time import clock_of
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
@@ -352,12 +353,19 @@ def has_open_work(recovery: Recovery) -> bool:
     return is_open or any(stored.state in UNRESOLVED_SENDS for stored in recovery.intents)
 
 
-def recovered_here(found: Recovery, damage: tuple[str, ...], environment: Environment) -> Recovery:
-    """Return the state from which a run continues, with its journal's damage. In simulated time
-    runs that died within minutes do not count, as those are not this machine's minutes.
+def recovered_here(
+    found: Recovery,
+    damage: tuple[str, ...],
+    environment: Environment,
+    broken: Sequence[BrokenFile] = (),
+) -> Recovery:
+    """Return the state from which a run continues, with its journal's damage and the strategies
+    that are left out as broken. In simulated time runs that died within minutes do not count, as
+    those are not this machine's minutes.
     """
     crashes = found.crashes if environment.has_machines_time else 0
-    return replace(found, damage=damage, crashes=crashes)
+    names = frozenset(each.name for each in broken)
+    return replace(found, damage=damage, crashes=crashes, broken=names)
 
 
 def before_this(url: str, rulebook: Rulebook, began: datetime) -> Gap:

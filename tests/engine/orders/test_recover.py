@@ -3,6 +3,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import (
     IN_DOUBT,
     LIMITS_NOTE,
@@ -40,7 +41,7 @@ from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import require_equal
-from tests.engine.stage import DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
+from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, attempt_of, report_of, sell_intent
 from tests.engine.test_invariants import caught
 
 SENT_AT = START - timedelta(seconds=20)
@@ -314,10 +315,80 @@ def test_what_a_strategy_that_does_not_run_holds_is_told_without_the_shares_of_a
     row = replace(_open_row(), strategy="gone")
     recovery = Recovery(DAY, 2, 1, orders=(row,), strategies={"gone": none, "other": others})
 
-    [told] = [one for one in Stage(recovery=recovery).all(Note) if one.kind == "ALERT"]
+    told, others_left = [one for one in Stage(recovery=recovery).all(Note) if one.kind == "ALERT"]
 
     assert "(its shares now: none)" in told.text
     assert told.numbers["held"] == 0
+    assert others_left.numbers == {"alert": "SHARES_LEFT", "strategy": "other", "held": "200 SSI"}
+
+
+def _shares_left(*, of_it=300, of_test=0, **known):
+    """What a start tells of shares: `gone` holds some HPG and nothing of it is open."""
+    strategies = {
+        name: RecoveredStrategy({"HPG": (shares, 27_000 * shares), "FPT": (0, 0)}, 0, 0, 0, "on")
+        for name, shares in (("gone", of_it), ("test", of_test))
+    }
+    stage = Stage(recovery=Recovery(DAY, strategies=strategies, **known), sellable=300)
+    codes = {"SHARES_LEFT", "SYMBOL_LEFT"}
+    return [one.text for one in stage.all(Note) if one.numbers.get("alert") in codes]
+
+
+def test_shares_of_a_strategy_that_does_not_run_are_told_by_each_start():
+    [told] = _shares_left()
+
+    assert told == (
+        "gone does not run, and it holds 300 HPG: no strategy looks after its shares or sells "
+        "them, not even a flatten. If gone was renamed, give it its name back and start again; if "
+        "nobody wants them, sell them in the broker's own app"
+    )
+    assert _shares_left(of_it=0) == []
+    assert _shares_left(broken=frozenset({"gone"})) == [], "its broken file is told, with them"
+
+
+@pytest.mark.parametrize(("base", "of_test", "told"), [(300, 0, 300), (250, 100, 150), (0, 0, 0)])
+def test_of_these_only_those_are_told_that_the_account_has_beside_those_of_the_others(
+    base, of_test, told
+):
+    """After SHARES_GONE a strategy is to get another name: the shares are in no account then."""
+    held = Holding("HPG", base, base, 0, 27_000)
+    agreed = AccountSnapshot(SENT_AT, ACCOUNT, 10**8, 10**8, {"HPG": held})
+
+    texts = _shares_left(of_test=of_test, bases=(agreed,))
+
+    assert [text.split(":")[0] for text in texts] == (
+        [f"gone does not run, and it holds {told} HPG"] if told else []
+    )
+
+
+@pytest.mark.parametrize(("shares", "is_told"), [(300, True), (0, False)])
+def test_shares_of_a_symbol_that_its_strategy_trades_no_more_are_told_and_stay_in_the_status(
+    shares, is_told
+):
+    own = RecoveredStrategy({"HPG": (shares, 27_000 * shares)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": own})
+    stage = Stage(replace(PLAN, symbols=("FPT",)), recovery=recovery, sellable=300)
+
+    told = [each.text for each in stage.engine.status().standing if each.code == "SYMBOL_LEFT"]
+
+    assert told == [one.text for one in stage.all(Note) if one.kind == "ALERT"]
+    assert [text.split(":")[0] for text in told] == (
+        ["test does not trade HPG any more, and it holds 300 of it"] if is_told else []
+    )
+
+
+def test_shares_that_an_order_is_open_beside_are_told_with_it_alone():
+    codes = [
+        [one.numbers["alert"] for one in stage.all(Note) if one.kind == "ALERT"]
+        for stage in (_gone(row=_open_row()), _changed(symbol="FPT"))
+    ]
+
+    assert codes == [["STRATEGY_GONE"], ["SYMBOL_GONE"]]
+
+
+def test_an_order_of_an_earlier_day_hides_no_shares():
+    stage = _gone(row=_open_row(), day=DAY + timedelta(days=1))
+
+    assert "SHARES_LEFT" in [one.numbers.get("alert") for one in stage.all(Note)]
 
 
 def test_an_order_of_an_earlier_day_needs_no_strategy():
