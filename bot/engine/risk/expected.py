@@ -24,12 +24,15 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`sellable` is the minimum, `sellable_max` includes what may have come sooner."""
+    """`sellable` is the minimum, `sellable_max` includes what may have come sooner. `undated` of
+    before the base may come at any time; 0 while what settles later today could be it.
+    """
 
     total: int
     sellable: int
     sellable_max: int
     receiving: int
+    undated: int = 0
 
 
 NONE: Final = Shares(0, 0, 0, 0)
@@ -85,4 +88,5 @@ def _shares(snapshot: AccountSnapshot, symbol: str, moved: _Moved) -> Shares:
         sellable=sellable,
         sellable_max=sellable + moved.sooner + undated,
         receiving=base.receiving + moved.bought - moved.come,
+        undated=0 if moved.sooner else undated,
     )

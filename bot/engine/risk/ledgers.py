@@ -122,7 +122,13 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     ledger.doubts = doubts
     unshown.follow(state, ledger, snapshot, expected, lack)
     ours, listed = expected.holdings, snapshot.holdings.keys()
-    as_ours = {each for each in ours if snapshot.held(each).sellable == ours[each].sellable}
+    as_ours = {
+        symbol
+        for symbol, shares in ours.items()
+        if 0
+        <= snapshot.held(symbol).sellable - shares.sellable
+        <= (0 if symbol in held_back else shares.undated)
+    }
     is_sellable_ours = not (ours.keys() & listed) - as_ours - {each.symbol for each in certain}
     cash_as_ours = {None} if snapshot.cash == expected.cash else set[None]()
     # Neither contains what settles later today; where something moves, numbers may agree by chance.

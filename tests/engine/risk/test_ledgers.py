@@ -8,14 +8,30 @@ import pytest
 from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import AccountSeen, Fill, Note, OrderUpdated, RunState, StateChanged
 from bot.domain.instrument import Phase
-from bot.domain.message import AccountRead, PlaceOrder, Reconciled, TradingDayStarted
+from bot.domain.message import (
+    AccountRead,
+    InstrumentsRead,
+    PlaceOrder,
+    Reconciled,
+    TradingDayStarted,
+)
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.plan import AccountLimits
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.flows import AccountLedger, Flow
 from bot.engine.risk.expected import Expected, Shares, expected_at
 from bot.engine.settings import EngineSettings
-from tests.engine.stage import ACCOUNT, DAY, PLAN, RULEBOOK, START, Stage, report_of
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    HPG,
+    PLAN,
+    RULEBOOK,
+    START,
+    Stage,
+    report_of,
+    sell_intent,
+)
 
 SETTLES = datetime.fromisoformat("2026-11-23T13:00+07:00")
 BOUGHT = 200 * 27_000
@@ -32,6 +48,7 @@ class Broker:
     cash: int = 100_000_000
     total: int = 0
     sellable: int = 0
+    blocked: int = 0
 
     def read(
         self, times: int = 1, rights: tuple[ShareholderRight, ...] | None = None, **changes: int
@@ -40,7 +57,8 @@ class Broker:
             setattr(self, name, value)
         for _ in range(times):
             now = self.stage.after(60).now
-            holding = Holding("HPG", self.total, self.sellable, self.total - self.sellable, 27_000)
+            receiving = self.total - self.sellable - self.blocked
+            holding = Holding("HPG", self.total, self.sellable, receiving, 27_000)
             snapshot = AccountSnapshot(now, ACCOUNT, self.cash, self.cash, {"HPG": holding})
             self.stage.book()
             self.stage.handle(AccountRead(now, snapshot, rights))
@@ -167,6 +185,62 @@ def test_shares_of_before_the_first_read_may_settle_whenever_they_do():
     broker.read(2, sellable=300)
 
     assert broker.notes()[start:] == []
+
+
+def with_shares_on_their_way(sellable: int) -> Broker:
+    """A broker that shows 300 HPG from the first read on, of which so many may be sold."""
+    stage = Stage(sellable=sellable, is_open=False)
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+    broker = Broker(stage, total=300, sellable=sellable)
+    broker.read()
+    stage.handle(Reconciled(stage.now))
+    return broker
+
+
+def test_once_shares_of_an_unknown_date_have_settled_the_figures_with_them_are_the_base():
+    broker = with_shares_on_their_way(100)
+
+    broker.read(sellable=250)
+    some = broker.stage.engine._state.ledgers[ACCOUNT].base
+    broker.read(sellable=300)
+
+    assert some.held("HPG").sellable == 250
+    assert broker.stage.engine._state.ledgers[ACCOUNT].base.at == broker.stage.now
+
+
+def test_shares_that_may_have_come_early_or_be_of_an_unknown_date_are_no_base_until_it_is_known():
+    broker = with_shares_on_their_way(0)
+    stage = broker.stage
+    stage.quote()
+    intent = stage.working(200, 27_000)
+    stage.after(1).book(report_of(intent, executed=200))
+    broker.read(2, cash=100_000_000 - COST, total=500)
+    come_to(stage, SETTLES - timedelta(hours=1))
+    broker.read(2)
+    before = stage.engine._state.ledgers[ACCOUNT].base
+
+    broker.read(2, sellable=200)
+    kept = stage.engine._state.ledgers[ACCOUNT].base
+    come_to(stage, SETTLES)
+    broker.read(2, sellable=500)
+
+    assert kept == before
+    assert stage.engine._state.ledgers[ACCOUNT].base.at == stage.now
+    assert broker.notes() == []
+
+
+def test_shares_held_back_for_somebody_elses_order_are_not_taken_for_those_that_are_still_to_come():
+    broker = with_shares_on_their_way(100)
+    sale = report_of(sell_intent(Stage().buy(100, 27_900)), "APP1")
+
+    broker.stage.book(sale)
+    broker.read(2, sellable=200, blocked=100)
+    broker.stage.book(replace(sale, cancelled_quantity=100, state=OrderState.CANCELLED))
+    broker.read(3, sellable=300, blocked=0)
+
+    assert broker.notes() == []
+    assert broker.stage.engine._state.ledgers[ACCOUNT].base.held("HPG").sellable == 300
 
 
 def test_a_cash_dividend_is_named():
@@ -882,7 +956,7 @@ def test_more_may_be_sellable_by_what_was_on_its_way_before_the_base_and_by_no_s
 
     ours = expected_at(ledger, START)
 
-    assert ours.holdings == {"HPG": Shares(300, 100, 300, 200), "SSI": Shares(50, 50, 50, 0)}
+    assert ours.holdings == {"HPG": Shares(300, 100, 300, 200, 200), "SSI": Shares(50, 50, 50, 0)}
 
 
 def test_in_its_very_instant_a_buy_of_before_has_settled_and_holds_back_no_money():
