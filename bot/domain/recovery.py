@@ -158,8 +158,8 @@ class Recovery:
     state. A broker may give out the id of an earlier day's order again.
     """
     traded_elsewhere: tuple[OrderUpdated, ...] = ()
-    """Ended external orders of earlier days, as far back as a settlement over Tet may take: what of
-    them has not settled yet still comes.
+    """Ended external orders of earlier days, as far back as a settlement over Tet may take, counted
+    from the figures in `bases` where those are older: what of them has not settled yet still comes.
     """
     amends: tuple[StoredAmend, ...] = ()
     later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Recovery:
     """order id -> the rows of today's order that were journalled, under its newest id"""
     strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
-    """With their trading dates, as far back as a settlement over Tet may take."""
+    """With their trading dates, as far back as external orders."""
     bases: tuple[AccountSnapshot, ...] = ()
     """The broker's figures for each account when they last agreed with ours, or were accepted."""
     account_reads: tuple[AccountSnapshot, ...] = ()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from bot.domain.entry import (
     RunState,
     Verdict,
 )
+from bot.domain.local_time import local_date
 from bot.domain.order import (
     TERMINAL_STATES,
     RowFigures,
@@ -89,9 +90,9 @@ def read_recovery(
         kept = ScopeState(RunState.RUNNING, "", "")
     fills = tables.fills
     day, first = trading_date.isoformat(), (trading_date - SETTLEMENT_LASTS).isoformat()
-    recent = fills.c.trading_date >= first
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     last_start = newest_note(connection, CODE_NOTE)
+    since = {base.account: local_date(base.at) - SETTLEMENT_LASTS for base, _ in counting}
     breaks, next_break_number = open_breaks(connection)
     shown = later_shown(connection, day)
     later, (wanted, knowing) = later_ids(shown), cancels(connection, day)
@@ -104,7 +105,7 @@ def read_recovery(
         run_state_by=kept.by,
         intents=tuple(stored_intents(connection, day)),
         orders=_orders(connection, day),
-        traded_elsewhere=_traded_elsewhere(connection, first, day),
+        traded_elsewhere=_traded_elsewhere(connection, first, since, day),
         amends=tuple(unsettled_amends(connection, day)),
         later_ids=later,
         changes=changes(connection, day, shown),
@@ -112,7 +113,7 @@ def read_recovery(
         strategies=_strategies(connection, day),
         recent_fills=tuple(
             (date.fromisoformat(row["trading_date"]), made(Fill, row))
-            for row in _rows(connection, fills, recent)
+            for row in _rows(connection, fills, _unsettled(fills, first, since))
         ),
         bases=tuple(base for base, _ in counting),
         account_reads=tuple(reads_since(connection, [base for base, _ in counting])),
@@ -136,6 +137,15 @@ def read_recovery(
         crashes=crashes(connection),
         killed_since=killed_since(connection),
     )
+
+
+def _unsettled(table: sa.Table, first: str, since: Mapping[str, date]) -> sa.ColumnElement[bool]:
+    """Return which rows may not have settled, or not be in the figures of their account that count:
+    those from a day on, and where these figures are older, from before them on.
+    """
+    days, own = table.c.trading_date, table.c.account
+    further = ((own == name) & (days >= day.isoformat()) for name, day in since.items())
+    return sa.or_(days >= first, *further)
 
 
 def _rows(
@@ -170,9 +180,11 @@ def _orders(connection: sa.Connection, day: str) -> tuple[OrderUpdated, ...]:
     return tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted))
 
 
-def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[OrderUpdated, ...]:
-    """Return the ended external orders from a day on and before another that traded; a row that
-    turned out to be one of our orders under a later id is none.
+def _traded_elsewhere(
+    connection: sa.Connection, first: str, since: Mapping[str, date], day: str
+) -> tuple[OrderUpdated, ...]:
+    """Return the ended external orders before a day that traded, as far back as fills are needed; a
+    row that turned out to be one of our orders under a later id is none.
     """
     orders, results, own = tables.orders, tables.order_results, tables.orders.alias()
     is_ours = sa.exists().where(
@@ -182,7 +194,7 @@ def _traded_elsewhere(connection: sa.Connection, first: str, day: str) -> tuple[
         own.c.trading_date == orders.c.trading_date,
     )
     wanted = sa.and_(
-        orders.c.trading_date >= first,
+        _unsettled(orders, first, since),
         orders.c.trading_date < day,
         orders.c.intent_id.is_(None),
         orders.c.executed_quantity > 0,

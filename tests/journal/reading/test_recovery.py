@@ -478,6 +478,30 @@ async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal:
     assert (await journal.recover(DAY + 2 * SETTLEMENT_LASTS)).recent_fills == ()
 
 
+async def test_what_was_traded_since_the_numbers_that_count_comes_back_however_long_ago_it_was(
+    journal: Journal,
+) -> None:
+    story, late = Story(), DAY + 3 * SETTLEMENT_LASTS
+    filled = but(story.accepted, executed_quantity=200, state=OrderState.FILLED)
+    sold = but(filled, intent_id=None, strategy=None, order_id="APP1")
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write([*story.filled(story.quantity, position=story.quantity), sold])
+
+    async def found_with_numbers_of(account: str) -> Recovery:
+        base = AccountSnapshot(after(1), account, 5_000, 5_000, {})
+        agreed = state(RunState.RUNNING, base_words(base.at, {}), f"base:{account}")
+        await journal.write([AccountSeen(after(1), base), agreed])
+        return await journal.recover(late)
+
+    before = await found_with_numbers_of("0001")
+    since = await found_with_numbers_of(story.accepted.account)
+
+    assert (before.recent_fills, before.traded_elsewhere) == ((), ())
+    assert [day for day, _ in since.recent_fills] == [DAY]
+    assert since.traded_elsewhere == (sold,)
+
+
 async def _with_a_put(
     journal: Journal, state: OrderState, price: int | None = None
 ) -> tuple[Story, AttemptStarted]:
