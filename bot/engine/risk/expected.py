@@ -1,18 +1,24 @@
 """What our fills have made of an account's base: cash, and shares by settlement, at an instant."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.local_time import local_date
 from bot.engine.flows import AccountLedger
 
+DELIVERY_LASTS: Final = timedelta(hours=2)
+"""Before the time of a settlement: brokers deliver between 11:00 and 13:00
+(`domain/rules/market.yaml`).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The result of our fills on the base at an instant. `explained_cash` are other permitted
-    values of the cash: `sooner` may already have come, `held_back` not have been taken yet.
+    values of the cash: `sooner` may already have come, `held_back` not have been taken yet. Of
+    `arriving` a piece may have come: brokers are delivering it by now.
     """
 
     cash: int
@@ -20,6 +26,14 @@ class Expected:
     sooner: int
     holdings: dict[str, "Shares"]
     held_back: int = 0
+    arriving: int = 0
+
+    def with_a_piece(self, found: int) -> "Expected":
+        """Return it with a cash that is permitted, too, if a piece of what arrives explains it."""
+        whole = (self.cash, self.cash + self.held_back)
+        if not any(0 < found - each < self.arriving for each in whole):
+            return self
+        return replace(self, explained_cash=self.explained_cash | {found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +55,7 @@ NONE: Final = Shares(0, 0, 0, 0)
 def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     """Return the result of our fills on the base at an instant."""
     base, today = ledger.base, local_date(at)
-    spent = come = sooner = held_back = 0
+    spent = come = sooner = arriving = held_back = 0
     moved = {symbol: _Moved() for symbol in base.holdings}
     for flow in (*ledger.coming, *ledger.flows):
         own = moved.setdefault(flow.symbol, _Moved())
@@ -50,6 +64,7 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
             own.come += flow.shares_in
         elif local_date(flow.settles_at) == today:
             sooner += flow.cash_in
+            arriving += flow.cash_in if flow.settles_at - at <= DELIVERY_LASTS else 0
             own.sooner += flow.shares_in
     for flow in ledger.coming:
         moved[flow.symbol].awaited += flow.shares_in
@@ -62,7 +77,7 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     cash = base.cash - spent + come
     explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
     shares = {symbol: _shares(base, symbol, moved[symbol]) for symbol in sorted(moved)}
-    return Expected(cash, frozenset(explained), sooner, shares, held_back)
+    return Expected(cash, frozenset(explained), sooner, shares, held_back, arriving)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,8 @@ bought shares and sale proceeds arrive on T+2 at 13:00 (VSDC settlement rules). 
 is compared with it: to the share and the VND where nothing of ours is under way, else as far as
 that can't have moved it (`engine/risk/under_way.py`). Also explained are
 
-  what settles later on the same day (delivery is around midday, sooner than the rule promises),
+  what settles later on the same day (delivery is around midday, sooner than the rule promises, and
+  the money of several sales may come piece by piece),
   buys of the day that the broker holds back and has not yet taken out of its cash,
   shares of before the base, whose date is not known, becoming sellable.
 
@@ -101,6 +102,8 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
         )
     else:
         note_agreed(ledger, expected, snapshot)
+        if ledger.early_on != local_date(snapshot.at):
+            expected = expected.with_a_piece(snapshot.cash)
     beside = cash_beside(state, ledger, expected, snapshot)
     # Anybody's working orders hold shares back.
     held_back = {order.row.symbol for order in state.open_orders()}
@@ -122,13 +125,9 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
     ledger.doubts = doubts
     unshown.follow(state, ledger, snapshot, expected, lack)
     ours, listed = expected.holdings, snapshot.holdings.keys()
-    as_ours = {
-        symbol
-        for symbol, shares in ours.items()
-        if 0
-        <= snapshot.held(symbol).sellable - shares.sellable
-        <= (0 if symbol in held_back else shares.undated)
-    }
+    more = {each: snapshot.held(each).sellable - ours[each].sellable for each in ours}
+    undated = {each: 0 if each in held_back else ours[each].undated for each in ours}
+    as_ours = {each for each in ours if 0 <= more[each] <= undated[each]}
     is_sellable_ours = not (ours.keys() & listed) - as_ours - {each.symbol for each in certain}
     cash_as_ours = {None} if snapshot.cash == expected.cash else set[None]()
     # Neither contains what settles later today; where something moves, numbers may agree by chance.

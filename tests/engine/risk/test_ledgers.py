@@ -878,7 +878,7 @@ def test_money_that_moves_on_a_day_with_a_delivery_and_a_buy_is_all_that_is_unex
     stage, proceeds = having_sold()
     broker = Broker(stage)
     broker.read(1)
-    come_to(stage, SETTLES - timedelta(hours=2))
+    come_to(stage, SETTLES - timedelta(hours=3))
     stage.phase(Phase.PROGRESS)
     broker.read(2)
     stage.handle(Reconciled(stage.now))
@@ -945,6 +945,60 @@ def test_of_held_money_that_is_taken_with_another_fee_only_the_fee_is_unexplaine
 
     [told] = broker.notes()
     assert told.endswith("-2,700 VND that no order explains")
+
+
+@pytest.mark.parametrize("held", [0, COST])
+def test_the_money_of_several_sales_may_come_piece_by_piece_around_midday(held: int):
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(minutes=62))
+    if held:
+        stage.phase(Phase.PROGRESS)
+        broker.read(2)
+        stage.handle(Reconciled(stage.now))
+        stage.quote()
+        intent = stage.working(200, 27_000, "ORD2")
+        stage.after(1).book(report_of(intent, "ORD2", executed=200))
+        broker.read(2, total=200)
+
+    broker.read(3, cash=100_000_000 + proceeds // 3)
+    used = stage.engine.balances()[0].buying_power
+    broker.read(3, cash=100_000_000 + proceeds)
+    stage.now = SETTLES
+    stage.pass_time(1)
+
+    assert used == 100_000_000 + proceeds // 3 - held
+    assert stage.engine.balances()[0].buying_power == 100_000_000 + proceeds - held
+    broker.read(3, cash=100_000_000 + proceeds - held)
+    assert broker.notes() == []
+
+
+def test_money_that_is_taken_for_a_piece_of_a_sale_s_is_told_once_that_has_settled():
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(hours=1))
+    broker.read(3, cash=101_000_000)
+
+    come_to(stage, SETTLES)
+    broker.read(3, cash=101_000_000 + proceeds)
+
+    [told] = broker.notes()
+    assert told.endswith("+1,000,000 VND that no order explains")
+
+
+def test_of_money_that_has_come_whole_no_piece_is_still_to_come():
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(hours=1))
+    broker.read(2, cash=100_000_000 + proceeds)
+
+    broker.read(3, cash=100_000_000 + proceeds - 1_000_000)
+
+    [told] = broker.notes()
+    assert told.endswith("-1,000,000 VND that no order explains")
 
 
 # ------------------------------------------------------------------------------- our own numbers
