@@ -222,9 +222,7 @@ class BrokerHealthChanged:
 
 @dataclass(frozen=True, slots=True)
 class JournalHealthChanged(BrokerHealthChanged):
-    """The journal is out of reach or answers again; `detail` says why, or how long it was out of
-    reach.
-    """
+    """The journal is out of reach or answers again; `detail` says why, or how long it was away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,9 +361,10 @@ class ReadOrderToCancel(ReadOrder):
 
 @dataclass(frozen=True, slots=True)
 class ReadAccount:
-    """Poll cash and holdings."""
+    """Poll cash and holdings; for a second look at a difference the corporate actions, too."""
 
     why: str
+    is_second_look: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,8 +315,8 @@ class Daemon:
                 spawn(parts.reads.order(order_id), f"order {order_id}")
             case ReadTodaysOrders():
                 spawn(parts.day_order_book.read(), "day order book")
-            case ReadAccount():
-                spawn(parts.reads.account(), "account")
+            case ReadAccount(_, again):
+                spawn(parts.reads.account_again() if again else parts.reads.account(), "account")
             case ReadBars() | KeepBar() | KeepExDate():
                 self._see_to_bars(command)
             case DropToken(code, refused_at):

@@ -39,8 +39,8 @@ ROW_TIMES_STEP: Final = timedelta(seconds=1)
 MORNING: Final = timedelta(hours=8)
 """After midnight: what goes ex on a day has been booked by then."""
 RIGHTS_AGAIN_S: Final = 2.0
-"""How long after a failed read of the corporate actions it may be tried again: by the second look
-at a difference that they may explain. Each further time it is twice as long.
+"""How long after a read of the corporate actions they may be read again: if that failed, or by the
+second look at a difference that they may explain. Each further time of a day it is twice as long.
 """
 RIGHTS_AGAIN_MAX_S: Final = 300.0
 
@@ -263,29 +263,37 @@ class Reads:
         """Poll cash and holdings."""
         await self._account("account")
 
+    async def account_again(self) -> None:
+        """Poll them for a second look at a difference, which what the broker has booked since its
+        corporate actions were read may explain.
+        """
+        await self._account("account", is_second_look=True)
+
     async def account_first(self) -> None:
         """Read cash and holdings at the start of a day. Raises BrokerError on failure."""
         if (failure := await self._account("account of the day")) is not None:
             raise BrokerError("account", f"the account can't be read: {failure}") from failure
 
-    async def _account(self, key: str) -> BrokerError | None:
+    async def _account(self, key: str, *, is_second_look: bool = False) -> BrokerError | None:
         """Read cash and holdings.
 
-        Corporate actions come with the first read of a run, and of each day from 08:00 on. They
-        only help to explain a difference, so a failure counts as none; they are asked for again
-        with a later read.
+        Corporate actions come with the first read of a run, and of each day from 08:00 on, and with
+        each second look at a difference, the next of a day after twice the time. They only help to
+        explain one, so a failure counts as none; they are asked for again with a later read.
         """
 
         async def ask(at: datetime) -> Event:
             snapshot, rights = await self.client.account_snapshot(self.sub_account, at), None
             day = (at.astimezone(EXCHANGE_TZ) - MORNING).date()
             now_s = self.elapsed_s()
-            if day != self._rights_day and now_s >= self._rights_due_s:
+            is_new_day = day != self._rights_day
+            if (is_new_day or is_second_look) and now_s >= self._rights_due_s:
                 self._rights_due_s = now_s + self._rights_wait_s
                 self._rights_wait_s = min(2 * self._rights_wait_s, RIGHTS_AGAIN_MAX_S)
                 with suppress(BrokerError):
                     rights = await self.client.rights(self.sub_account)
-                    self._rights_day, self._rights_wait_s = day, RIGHTS_AGAIN_S
+                    if is_new_day:
+                        self._rights_day, self._rights_wait_s = day, RIGHTS_AGAIN_S
             return AccountRead(at, snapshot, rights)
 
         return await self._once(key, ask, (ACCOUNT, ""))

@@ -251,6 +251,27 @@ async def test_corporate_actions_that_could_not_be_read_are_asked_for_again_ever
     assert rights == [None, None, None, None, (), None]
 
 
+async def test_a_second_look_at_a_difference_reads_corporate_actions_again_ever_more_seldom() -> (
+    None
+):
+    posted: list[Event] = []
+    account, given = [SHARES, MONEY], Reply({"error_code": "0", "result": []})
+    asked = [*account, given]
+    bench = desk(*asked, *account, *asked, *account, *asked, *account, *asked)
+    health, way, passed_s = Health(bench.clock, posted.append), RightOfWay(hold_s=0), [0.0]
+    parts = bench.broker.client, ACCOUNT, bench.clock, health, posted.append, way
+    reads = Reads(*parts, lambda: passed_s[0])
+
+    await reads.account()
+    passed_s[0] = 60
+    await reads.account()
+    for passed_s[0] in (65, 66, 67, 70, 71):
+        await reads.account_again()
+
+    rights = [event.rights for event in posted if isinstance(event, AccountRead)]
+    assert rights == [(), None, (), None, (), None, ()]
+
+
 async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_to_be_off() -> None:
     posted: list[Event] = []
     bench = desk(LIST, LIST)

@@ -29,8 +29,7 @@ SCENARIO = {
     "quota": "PRO",
     "symbols": [{"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "swing_ticks": 0}],
 }
-
-
+NONE_YET = '{"code": null, "message": null, "error_code": "0", "data": []}'
 PATIENCE_S = 30.0
 AT = datetime(2026, 11, 17, 2, 21, 30, tzinfo=UTC)
 
@@ -261,3 +260,28 @@ async def test_a_start_that_a_break_holds_is_why_nothing_is_ordered(tmp_path: Pa
     assert held["why"] == "the start is held: journal and broker do not agree on B-0001"
     span = datetime.fromisoformat(held["last_at"]) - datetime.fromisoformat(held["first_at"])
     assert span == timedelta(minutes=13)  # from its begin to the stop
+
+
+async def test_new_shares_that_the_first_read_of_the_rights_did_not_name_are_no_break(
+    tmp_path: Path,
+) -> None:
+    stock = {"do": "stock_dividend", "symbol": "HPG", "new": 7, "held": 100}
+    scenario = {
+        **SCENARIO,
+        "start": "14:50:00",
+        "accounts": [{"id": "1", "cash": 500_000_000, "holdings": {"HPG": 1_000}}],
+        "corporate_actions": [{**stock, "ex_date": "2026-11-18", "pays_on": "2026-11-25"}],
+        "faults": [
+            {
+                "match": {"path": "*/user-rights", "times": 2},
+                "action": {"do": "status", "status": 200, "body": NONE_YET},
+            }
+        ],
+    }
+    config = write_project(tmp_path, scenario=scenario, strategies=[once()])
+
+    story = await tell(config, minutes=17 * 60 + 20, answer_otp_after=timedelta(minutes=1))
+
+    found = [each for each in story.shown.all(Note) if each.kind == "RECONCILE"]
+    assert found[-1].text == "stock dividend HPG 100:7: +70 shares"
+    assert not any(each.numbers.get("alert") == "BREAK" for each in story.shown.all(Note))

@@ -207,7 +207,7 @@ def look_again(state: State) -> None:
     elif state.reconciling.look_again_at <= state.now:
         state.reconciling.look_again_at = state.now + ASK_AGAIN
         state.command(ReadTodaysOrders("a second look at a difference"))
-        state.command(ReadAccount("a second look at a difference"))
+        state.command(ReadAccount("a second look at a difference", is_second_look=is_in_doubt))
 
 
 def doubts(state: State) -> Iterator[str]:
