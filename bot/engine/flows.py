@@ -272,6 +272,22 @@ def is_near(one: int, other: int) -> bool:
     return max(one, other) <= 2 * min(one, other)
 
 
+@dataclass(frozen=True, slots=True)
+class EndedSale:
+    """A sale of ours that ended with shares unsold. The broker has freed them, but figures of the
+    account that were requested in between still lack them.
+    """
+
+    account: str
+    symbol: str
+    sent_at: datetime
+    ended_at: datetime
+
+    def is_in(self, asked_at: datetime) -> bool:
+        """Return whether figures of `asked_at` were requested while it worked."""
+        return self.sent_at < asked_at < self.ended_at
+
+
 @dataclass(slots=True)
 class Reconciling:
     """What the comparison of journal and broker has found, and what it awaits.
@@ -281,6 +297,7 @@ class Reconciling:
     settles; `closing_since`: since when the day is over; `rows`: orders that its last day order
     book shows with other figures than the journal has; `elsewhere`: accounts that this run does not
     read, with the names of orders that an earlier day left there. `net_assets` are by account.
+    `ended_sales` are those that no counting figures of their account are of after.
     """
 
     breaks: dict[str, Break] = field(default_factory=dict)
@@ -292,3 +309,4 @@ class Reconciling:
     rows: dict[str, RowDoubt] = field(default_factory=dict)
     elsewhere: list[tuple[str, str]] = field(default_factory=list)
     net_assets: dict[str, NetAssets] = field(default_factory=dict)
+    ended_sales: list[EndedSale] = field(default_factory=list)

@@ -24,7 +24,7 @@ from bot.domain.plan import StrategyMode
 from bot.engine import belief, ex_dates, gate, invariants, two_factor
 from bot.engine.findings import AUCTIONS
 from bot.engine.orders import cancel_requests, doubts
-from bot.engine.risk import sizing
+from bot.engine.risk import ended_sales, sizing
 from bot.engine.risk.accounts import (
     NEVER,
     Means,
@@ -168,6 +168,8 @@ def reason_to_skip(
         return "NO_PRICE", f"no {side} to price against"
     if request.kind is not RequestKind.CLOSE or means.sellable:
         return None
+    if ended_sales.is_lacking(state, strategy.plan.account, symbol):
+        return "NOT_SETTLED", "blocked by a sale that has just ended: the account is read again"
     # Until the first settlement of a buy of this run, else of the strategy's buys of before.
     own = (at for at in strategy.coming.get(symbol, ()) if at > state.now)
     until = state.flows.next_delivery(strategy.plan.account, symbol, state.now)

@@ -27,6 +27,7 @@ from bot.domain.message import (
     PhaseChanged,
     PlaceAnswered,
     PlaceOrder,
+    ReadAccount,
     TimePassed,
     TradingDayStarted,
 )
@@ -274,6 +275,29 @@ def test_what_has_not_settled_is_named_and_not_sold(phase: Phase) -> None:
     told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
     assert told[0].text.startswith("flatten: test still holds 300 HPG: not settled until ")
     require_whole("FLATTEN", told[0].text)
+
+
+def test_shares_that_an_ended_sale_still_blocks_are_named_and_sold_once_they_are_read() -> None:
+    stage = _holding()
+    stage.request(lambda s: s.sell(300, limit=28_000))
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale)
+    stage.sellable = 0
+    stage.after(20).account(300)
+    _halt(stage, flatten=True)
+
+    stage.after(1).book(report_of(sale, cancelled=300, state=OrderState.CANCELLED))
+    assert any(isinstance(one, ReadAccount) for one in stage.done)
+    _look(stage)
+    told = [one for one in stage.engine.status().standing if one.code == "FLATTEN"]
+    stage.sellable = 300
+    stage.after(1).account()
+    _look(stage)
+
+    blocked = "blocked by a sale that has just ended: the account is read again"
+    assert told[0].text.startswith(f"flatten: test still holds 300 HPG: {blocked}")
+    assert stage.last(PlaceOrder).intent.side is Side.SELL
+    assert stage.last(PlaceOrder).intent.intent_id != sale.intent_id
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from bot.engine.orders import cancel_requests, doubts
 from bot.engine.orders.doubts import Trust
 from bot.engine.orders.matching import known_as_external, merged
 from bot.engine.orders.order_words import row_facts, row_words
-from bot.engine.risk import losses
+from bot.engine.risk import ended_sales, losses
 from bot.engine.risk.accounts import (
     add_external,
     add_flow,
@@ -345,13 +345,13 @@ def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | No
 
 def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill | None) -> None:
     """Carry out what a changed row entails: fill, position, counters, the strategy's hooks."""
-    row = order.row
+    row, tracked = order.row, state.intents.get(order.row.intent_id or "")
     add_external(state, before, row)
     if not order.is_open:
         order.poll = None
         was_asked = cancel_requests.end(state, row)
         is_taken_back = row.state is OrderState.CANCELLED and row.broker_status not in BY_BROKER
-        flattening, tracked = state.gate.flattening, state.intents.get(row.intent_id or "")
+        flattening = state.gate.flattening
         if flattening is not None and is_taken_back and not was_asked and tracked is not None:
             flattening.taken_back.add(tracked.intent.intent_id)
     if fill is not None:
@@ -369,13 +369,12 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
         if found is not None:
             strategy, instance = found
             pause_after_loss(state, strategy)
-            tracked = state.intents.get(fill.intent_id or "")
             losses.count_fill(state, strategy, fill, tracked.intent if tracked else None)
             wake.wake(state, strategy, instance, "on_fill", fill)
         cancel_requests.stop_after_loss(state, fill.account)
     if row.state in TERMINAL_STATES and row.state is not before.state:
+        ended_sales.note(state, order)
         state.counts[row.state.lower()] += 1
-        tracked = state.intents.get(row.intent_id or "")
         if row.state is OrderState.REJECTED and tracked is not None:
             reject(state, tracked, row.code or row.broker_status, row.reason or "")
 

@@ -22,7 +22,7 @@ from bot.domain.order import Side
 from bot.domain.recovery import Recovery
 from bot.engine import gate
 from bot.engine.flows import AccountLedger, Flow, NetAssets, is_near
-from bot.engine.risk import breaks, lags, ledgers
+from bot.engine.risk import breaks, ended_sales, lags, ledgers
 from bot.engine.risk.expected import expected_at
 from bot.engine.risk.shared_symbol import note_unsettled, settled_of_others
 from bot.engine.risk.under_way import (
@@ -346,9 +346,8 @@ def pause_after_loss(state: State, strategy: StrategyState) -> None:
 def on_account(state: State, event: AccountRead) -> None:
     """Compare the broker's figures with ours, and use them as the new base of what may be used.
 
-    Deviating shares are not accepted before a second read agrees: an account shown empty once is
-    not flat. An answer requested before the one that counts is late: nothing else would report the
-    fills that the newer one contains.
+    Deviating shares count only once a second read agrees: an account shown empty once is not flat.
+    An answer requested before the one that counts is late: its fills nothing else would report.
     """
     snapshot, before = event.snapshot, state.accounts.get(event.snapshot.account)
     if before is not None and snapshot.at < before.at:
@@ -370,6 +369,7 @@ def on_account(state: State, event: AccountRead) -> None:
         lags.follow(state, ledger, snapshot, lack)
     if before is None or not is_doubtful:
         state.accounts[snapshot.account] = snapshot
+        ended_sales.follow(state, snapshot.account)
         if ledger is not None:
             ledger.lack, ledger.held = lack, ledgers.held_at(state, ledger, snapshot, lack)
         lacking = ledger.undelivered if ledger is not None else ()

@@ -356,6 +356,86 @@ def test_an_account_that_is_not_answered_is_asked_for_because_of_a_settlement_fo
     assert (len(asked), stage.engine.next_due()) == (3, None)
 
 
+BLOCKED = "blocked by a sale that has just ended: the account is read again"
+
+
+def _resting_sale(*, is_in_figures):
+    """A sale of all 300 HPG that works, and figures of the account from before it or of since."""
+    stage = _holding(300, sellable=300)
+    stage.request(lambda s: s.sell(300, limit=28_000))
+    intent = stage.last(PlaceOrder).intent
+    stage.accept(intent)
+    stage.sellable = 0
+    if is_in_figures:
+        stage.after(20).account(300)
+    return stage, intent
+
+
+def _end(stage, intent, executed=0, state=OrderState.CANCELLED):
+    ended = report_of(intent, executed=executed, cancelled=300 - executed, state=state)
+    return stage.after(5).book(ended)
+
+
+@pytest.mark.parametrize("end", [OrderState.CANCELLED, OrderState.EXPIRED])
+def test_a_sale_that_ends_has_the_account_read_if_its_figures_lack_the_shares(end):
+    stage, intent = _resting_sale(is_in_figures=True)
+
+    _end(stage, intent, executed=100, state=end)
+    assert ReadAccount("L-0001 has ended, its shares are free") in stage.done
+    stage.quote()
+    stage.request(lambda s: s.close())
+    decision = stage.last(Decision)
+    assert (decision.code, decision.why.split(" (")[0]) == ("NOT_SETTLED", BLOCKED)
+
+    stage.sellable = 200
+    stage.after(1).account()
+    assert not stage.new(ReadAccount)
+    assert _means(stage).sellable == 200
+    assert not stage.engine._state.reconciling.ended_sales
+
+
+def test_the_account_is_read_once_more_after_a_read_that_a_sale_s_end_has_overtaken():
+    stage, intent = _resting_sale(is_in_figures=False)
+    stage.book(report_of(replace(intent, side=Side.BUY, limit_price=26_000), "APP1"))
+    asked_at = stage.after(20).now
+    _end(stage, intent)
+    assert not stage.new(ReadAccount)
+
+    late = Holding("HPG", 300, 0, 0, 20_000)
+    stage.handle(
+        AccountRead(
+            stage.now, AccountSnapshot(asked_at, ACCOUNT, stage.cash, stage.cash, {"HPG": late})
+        )
+    )
+
+    assert stage.new(ReadAccount) == [ReadAccount("a sale has ended, its shares are free")]
+    stage.sellable = 300
+    stage.after(1).account()
+    assert not stage.new(ReadAccount)
+    assert _means(stage).sellable == 300
+
+
+def test_a_sale_that_the_figures_do_not_know_or_that_sold_all_frees_nothing():
+    unknown, sale = _resting_sale(is_in_figures=False)
+    _end(unknown, sale)
+    assert not unknown.new(ReadAccount)
+    assert _means(unknown).sellable == 300
+
+    filled, sale = _resting_sale(is_in_figures=True)
+    _end(filled, sale, executed=300, state=OrderState.FILLED)
+    assert filled.new(ReadAccount) == [ReadAccount("fill F-0001")]
+
+
+def test_a_buy_that_ends_frees_no_shares():
+    stage = Stage()
+    intent = stage.working(300, 26_900)
+    stage.after(20).account()
+
+    _end(stage, intent)
+
+    assert not stage.new(ReadAccount)
+
+
 def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():
     stage = Stage(sellable=1_000)
     intent = stage.working(200, 27_000)

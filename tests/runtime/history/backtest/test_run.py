@@ -156,3 +156,29 @@ def test_a_bar_finds_all_that_it_holds_in_the_quote_also_that_of_the_closing_auc
         (27_050, 200_000),
         (27_100, 300_000),
     ]
+
+
+class ExitBesideABuy(Strategy):
+    """Sells HPG at the first bar whose price falls, after a sale too high; FPT is bought before."""
+
+    def on_bar(self, bar: BarView) -> None:
+        at = clock(bar.start)[:5]
+        if self.symbol == "FPT":
+            if at == "09:21":
+                self.buy(100, limit=100_000, why="in")
+        elif at == "09:20":
+            self.close(limit=28_000, why="take profit")
+        elif at == "09:24":
+            self.cancel(why="it falls")
+        elif at > "09:24":
+            self.close(limit=bar.close, why="stop loss")
+
+
+def test_a_cancelled_sale_frees_its_shares_though_the_account_was_read_while_it_worked() -> None:
+    bars = [bar(f"09:{minute}", 27_000) for minute in range(19, 30)]
+    bars += [bar(f"09:{minute}", 100_000, symbol="FPT") for minute in range(19, 30)]
+
+    result = backtest(ExitBesideABuy, bars, holdings={"HPG": 300})
+
+    sold = [(clock(each.at), each.quantity) for each in result.fills if each.symbol == "HPG"]
+    assert sold == [("09:26:00", 300)]
