@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.errors import BrokerError, Refused, is_unsent
+from bot.broker.errors import BrokerError, Refused
 from bot.clock import Clock
 from bot.domain.entry import AUTH_DROPPED, AUTH_TAKEN, AUTH_TYPED, AuthEvent, Note
 from bot.domain.instrument import EXCHANGE_TZ
@@ -26,19 +26,18 @@ from bot.journal.reading.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Reply, refused
+from bot.runtime.otp_ticket import Ticket, may_have_worked
 from bot.runtime.state_dir import TokenDisk, forget_token, keep_token
 
 _CODE: Final = re.compile("[0-9]{6}")
 _TOKEN: Final = re.compile("[!-~]{10,4096}")
 """What can be sent as a header, and is too long for a code or a word typed by mistake."""
-TICKET_LIFE: Final = timedelta(minutes=5)
-TRIES_PER_TICKET: Final = 3
 CODES_PER_DAY: Final = 5
-"""All three: broker open API 0.2.0-preview.3, OTP exchange."""
+"""Broker open API 0.2.0-preview.3, OTP exchange."""
 CODE_REQUESTED: Final = "CODE_REQUESTED"
 ANOTHER: Final = "send"
 """Typed at a prompt to have another code mailed."""
-_SERVERS_OWN: Final = 500
+_FOR_ANOTHER: Final = f"For another: bot otp request (where the bot runs: {ANOTHER})"
 _PLAYED_CODE: Final = ". The sandbox mails nothing, its code is {}"
 NONE_MAILED: Final = "E-2FA-001"
 WRONG: Final = "E-2FA-003"
@@ -77,16 +76,6 @@ class _Taken:
     way: str
 
 
-@dataclass(slots=True)
-class _Ticket:
-    """What a code has to be sent with. `asked_at` is wire time."""
-
-    ticket_id: str
-    sent_to: str
-    asked_at: datetime
-    tries_left: int = TRIES_PER_TICKET
-
-
 class SecondFactor:
     """Takes codes and tokens, and tells the engine when a token is there or missing."""
 
@@ -111,7 +100,7 @@ class SecondFactor:
         self._client, self._two_factor = broker.client, broker.two_factor
         self._market, self._wire = clocks
         self._post, self._speed = post, speed
-        self._ticket: _Ticket | None = None
+        self._ticket: Ticket | None = None
         self._codes_asked = list(codes_asked)
         self._played_code = _PLAYED_CODE.format(played_code.reveal()) if played_code else ""
         self._exchange, self._asking = asyncio.Lock(), asyncio.Lock()
@@ -174,17 +163,20 @@ class SecondFactor:
             ticket = await self._client.request_otp()
         except BrokerError as error:
             code = error.error_code if isinstance(error, Refused) else ""
-            is_answer = isinstance(error, Refused) and error.http_status < _SERVERS_OWN
-            if not is_answer and not is_unsent(error):
+            what = "no code was mailed"
+            if may_have_worked(error):
+                what = "a code may have been mailed, but can't be used"
                 self._codes_asked.append(self._market.now())
                 self._note(CODE_REQUESTED, "no good answer: one may have been mailed, and counts")
+                if self._ticket is not None:
+                    self._ticket.ask_for_later()
             if code == "OTP_RATE_LIMIT_EXCEEDED":
                 missing = CODES_PER_DAY - self._codes_used()
                 self._codes_asked += [self._market.now()] * missing
             self._count_codes()
             reason = NO_MORE_MAILS.get(code, str(error))
-            return refused(WRONG, f"no code was mailed: {reason}. A token works too: bot otp token")
-        self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
+            return refused(WRONG, f"{what}: {reason}. A token works too: bot otp token")
+        self._ticket = Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())
         left = f"{self._codes_left()} of the day's {CODES_PER_DAY} left"
         self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}, {left}")
@@ -234,15 +226,9 @@ class SecondFactor:
         self._note("TOO_LATE", text)
         return {**self.state(), "warning": text}
 
-    def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
-        """Report a failed try. One without an answer may count at the broker, so it counts here,
-        unless it was never sent.
-        """
-        code = error.error_code if isinstance(error, Refused) else ""
-        ticket.tries_left -= 0 if is_unsent(error) else 1
-        if code == "OTP_LOCKED":
-            ticket.tries_left = 0
-        what = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"
+    def _refused(self, ticket: Ticket, error: BrokerError) -> Reply:
+        """Report a failed try."""
+        what = ticket.refuse(error)
         left = ticket.tries_left
         tries = "1 try" if left == 1 else f"{left or 'no'} tries"
         self._note("CODE_REFUSED", f"{what} ({tries} left)")
@@ -250,14 +236,14 @@ class SecondFactor:
             codes = f"{self._codes_left()} of the day's {CODES_PER_DAY} codes left"
             text = f"{what}; no try is left for the code that was mailed ({codes})"
             return refused(USED_UP, text)
+        if what == ticket.doubt:
+            return refused(WRONG, f"{what} ({tries} left). {_FOR_ANOTHER}")
         return refused(WRONG, f"{what}; type the code just mailed ({tries} left)")
 
-    def _good_ticket(self) -> _Ticket | None:
+    def _good_ticket(self) -> Ticket | None:
         """Return the ticket if the broker still accepts a code for it."""
         ticket = self._ticket
-        if ticket is None or ticket.tries_left <= 0:
-            return None
-        return ticket if self._wire.now() - ticket.asked_at <= TICKET_LIFE else None
+        return ticket if ticket is not None and ticket.is_good(self._wire.now()) else None
 
     def _codes_used(self) -> int:
         """How many codes were requested today, as far as this bot knows."""
@@ -277,7 +263,8 @@ class SecondFactor:
             return await self.request()
         if not typed:
             assert ticket is not None, "nothing was typed while a code is out"
-            out = f"a code is out, mailed to {ticket.sent_to}{self._played_code}"
+            which = "the code before the last" if ticket.is_of_before else "a code"
+            out = f"{which} is out, mailed to {ticket.sent_to}{self._played_code}"
             return {**self.state(), "message": f"{out}. For another: {ANOTHER}"}
         return await self.give(text, way)
 

@@ -22,12 +22,8 @@ from bot.domain.message import Event, Noted, TwoFactorMissing, TwoFactorReady
 from bot.domain.operations import CodesCounted
 from bot.protocol.secret import Secret
 from bot.runtime.control.socket import Reply
-from bot.runtime.second_factor import (
-    CODES_PER_DAY,
-    TICKET_LIFE,
-    TRIES_PER_TICKET,
-    SecondFactor,
-)
+from bot.runtime.otp_ticket import TICKET_LIFE, TRIES_PER_TICKET
+from bot.runtime.second_factor import CODES_PER_DAY, SecondFactor
 from bot.runtime.state_dir import DISK_S, SECOND_FACTOR
 from bot.runtime.token_file import Found, TokenFile
 from bot.sandbox.sandbox import Sandbox
@@ -390,6 +386,62 @@ async def test_a_request_that_a_fault_of_the_broker_answers_counts_as_a_code(
 
     assert code_of(reply) == "E-2FA-003"
     assert second_factor.state()["codes_used"] == 1, "it may have been mailed before it failed"
+
+
+def _losing(path: str, nth: int, tmp_path: Path) -> tuple[SecondFactor, Broker, Secret]:
+    """A second factor whose nth POST to a path is done, and its answer is lost."""
+    clock = SimulatedClock(START)
+    lost = {
+        "match": {"verb": "POST", "path": path, "nth": nth},
+        "action": {"do": "truncate", "length": 9},
+    }
+    sandbox = Sandbox(scenario(faults=[lost]), load_rulebook(), clock=clock, wire=clock)
+    broker = _broker(sandbox, clock)
+    second_factor = SecondFactor(broker, (clock, clock), list[Event]().append, tmp_path)
+    return second_factor, broker, Secret(sandbox.credentials.otp_code)
+
+
+async def test_the_right_code_whose_first_answer_was_lost_is_not_called_wrong(
+    tmp_path: Path,
+) -> None:
+    second_factor, broker, right = _losing("*/verify", 1, tmp_path)
+
+    await second_factor.take(NOTHING)
+    said = [str((await second_factor.take(right))["message"]) for _ in range(TRIES_PER_TICKET)]
+    await second_factor.take(NOTHING)
+    reply = await second_factor.take(right)
+    await broker.close()
+
+    used_up = "code not taken: the try that had no answer may have used it up"
+    assert said[0].endswith("type the code just mailed (2 tries left)")
+    assert said[1:] == [
+        f"{used_up} (1 try left). For another: bot otp request (where the bot runs: send)",
+        f"{used_up}; no try is left for the code that was mailed (4 of the day's 5 codes left)",
+    ]
+    assert reply["is_ready"] is True
+
+
+async def test_a_later_code_whose_ticket_was_lost_is_not_called_wrong_and_the_one_before_is_taken(
+    tmp_path: Path,
+) -> None:
+    second_factor, broker, right = _losing("*/request", 2, tmp_path)
+
+    await second_factor.take(NOTHING)
+    lost = await second_factor.take(Secret("send"))
+    out = await second_factor.take(NOTHING)
+    later = await second_factor.take(WRONG)
+    before = await second_factor.take(right)
+    await broker.close()
+
+    assert str(lost["message"]).startswith("a code may have been mailed, but can't be used: ")
+    assert out["message"] == (
+        f"the code before the last is out, mailed to {SENT_TO}. For another: send"
+    )
+    assert later["message"] == (
+        "code not taken: one whose request had no answer can't be used (2 tries left). "
+        "For another: bot otp request (where the bot runs: send)"
+    )
+    assert before["is_ready"] is True
 
 
 @pytest.mark.wire
