@@ -134,11 +134,16 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
 
 def otp_command(invocation: Invocation, loaded: "Loaded") -> str:
     """Return the command that gives this bot a code: elsewhere configured, it is to be named."""
+    from bot.config.settings.sources import is_of_one_terminal  # slow, and loaded by now
+
     is_found = find_config(os.environ).absolute() == loaded.path.absolute()
     words = ["bot", "otp"]
     if not is_found:
         words += ["-c", shown_path(loaded.path)]
-    if state := invocation.state_dir:
+    state = invocation.state_dir
+    if state is None and is_of_one_terminal(loaded.origin_of("state_dir")):
+        state = loaded.state_dir
+    if state is not None:
         words += ["--state-dir", shown_path(state)]
     return shlex.join(words)
 

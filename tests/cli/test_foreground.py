@@ -133,6 +133,9 @@ def test_the_command_for_a_code_names_a_bot_that_it_would_not_find(
     spaced = replace(mine, path=tmp_path / "my bot" / "bot.yaml")
     of_it = f"bot otp -c '{spaced.path}' --state-dir '{tmp_path / 'a b'}'"
     assert otp_command(Invocation(state_dir=tmp_path / "a b"), spaced) == of_it
+    ours = {"BOT_STATE_DIR": str(tmp_path / "second")}  # another terminal does not have it
+    second = load_settings(config, environment=ours)
+    assert otp_command(Invocation(), second) == f"bot otp --state-dir {tmp_path / 'second'}"
 
 
 def test_no_escape_is_written_without_a_terminal() -> None:

@@ -65,6 +65,11 @@ class Merged:
         return self.document.at_value(code, message, steps)
 
 
+def is_of_one_terminal(origin: str) -> bool:
+    """Return whether a flag or a variable has set it: what is typed elsewhere has to name it."""
+    return bool(_prefix(origin))
+
+
 def merge(
     document: YamlDocument, environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> Merged:

@@ -17,6 +17,7 @@ from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.settings.engine_terms import engine_settings_of
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import DEFAULT
+from bot.config.settings.sources import is_of_one_terminal
 from bot.domain.entry import LIMITS_NOTE, Numbers
 from bot.domain.plan import StrategyPlan
 from bot.engine.limit_changes import ACCOUNT, SETTINGS, Limit, limits_of, looser
@@ -126,7 +127,10 @@ async def require_typed(
         )
         for each in left
     ]
-    run = f"bot run -c {shlex.quote(str(loaded.path.absolute()))}"
+    words = ["bot", "run", "-c", str(loaded.path.absolute())]
+    if is_of_one_terminal(loaded.origin_of("state_dir")):
+        words += ["--state-dir", str(loaded.state_dir)]
+    run = shlex.join(words)
     values = " ".join(f"--raised {each.key}=VALUE" for each in left)
     text = (
         "with real money a limit that allows more than in the last run has to be typed in, so "

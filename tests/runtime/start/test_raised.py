@@ -115,6 +115,24 @@ async def test_a_setting_that_allows_more_is_typed_like_a_limit(
     assert await contacts(config, typed={key: shown})
 
 
+async def test_the_command_that_asks_names_a_state_directory_that_another_terminal_lacks(
+    tmp_path: Path,
+) -> None:
+    config = project(tmp_path)
+    await run(config)
+    of_first = load_settings(config).journal_url
+    ours = {"BOT_STATE_DIR": str(tmp_path / "two"), "BOT_JOURNAL__URL": of_first}
+    config = project(tmp_path, **with_account(max_order_value=50_000_000))
+    loaded = load_settings(config, environment=ours)
+
+    with pytest.raises(OperatorMistake) as mistake:
+        await require_typed(loaded, strategies_to_run(loaded, ()).strategies, {})
+
+    asks = f"bot run -c {config} --state-dir {tmp_path / 'two'}"
+    assert f"{asks}, on a terminal, asks for it; " in str(mistake.value)
+    assert f"{asks} --raised {ORDER}=VALUE, " in str(mistake.value)
+
+
 async def test_what_an_earlier_program_did_not_keep_is_not_asked_for(tmp_path: Path) -> None:
     await run(project(tmp_path))
     loaded = load_settings(project(tmp_path, risk={"max_quote_age_s": 3_600}))
