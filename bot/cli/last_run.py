@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """The last run of a bot that is not running. If it has no end, it was killed, or `writer`,
-    another bot, is at it.
+    another bot, is at it. `is_relieved`: a standby goes on, or is about to.
     """
 
     started_at: datetime
@@ -38,6 +38,7 @@ class LastRun:
     writer: "Holder | None" = None
     orders: "Sequence[OrderRow]" = ()
     """Own orders that are open or unknown, unless another bot is at them."""
+    is_relieved: bool = False
 
 
 def open_orders(reader: "JournalReader") -> list[str]:
@@ -55,15 +56,20 @@ def _order_words(row: "OrderRow") -> str:
 
 
 def lines_left_open(invocation: Invocation) -> list[str]:
-    """Say what a bot that has just stopped leaves open; nothing if it leaves nothing."""
+    """Say what a bot that has just stopped leaves open, and who goes on; nothing if it leaves
+    nothing to anybody.
+    """
     try:
         with _journal_of_last_run(invocation) as reader:
             is_left = reader is not None and _writer(reader, invocation) is None
             orders = open_orders(reader) if reader is not None and is_left else []
+            is_relieved = reader is not None and _is_relieved(reader.url, invocation)
     except OperatorMistake as unread:
         show_mistake(unread)
         return []
     named = [messages.HALT_OPEN.format(order=order) for order in orders]
+    if is_relieved:
+        return [*named, messages.GOES_ON]
     return [*named, messages.LEFT_OPEN] if named else []
 
 
@@ -104,7 +110,9 @@ def rows_of_stopped(invocation: Invocation, say: Say) -> Iterator[tuple[str, str
         yield "last run", _end_words(say, last.started_at, ended, last.reason)
     for row in last.orders:
         yield "open", _order_words(row)
-    if last.orders:
+    if last.is_relieved:
+        yield "", say(messages.GOES_ON)
+    elif last.orders:
         yield "", say(messages.LEFT_OPEN)
 
 
@@ -151,10 +159,12 @@ def _last_run(invocation: Invocation) -> LastRun | None:
                 return None
             last, writer = runs[-1], _writer(reader, invocation)
             orders = () if writer else _open_rows(reader)
+            is_relieved = writer is None and _is_relieved(reader.url, invocation)
     except OperatorMistake as unread:
         show_mistake(unread)
         return None
-    return LastRun(last.started_at, last.ended_at, last.end_reason or "", writer, orders)
+    why = last.end_reason or ""
+    return LastRun(last.started_at, last.ended_at, why, writer, orders, is_relieved)
 
 
 def _end_words(say: Say, began: datetime, ended: datetime, why: str) -> str:
@@ -195,6 +205,20 @@ def _writer(reader: "JournalReader", invocation: Invocation) -> "Holder | None":
     if not runs or runs[-1].ended_at is not None or (pid and _holds(pid, reader.url)):
         return None
     return writer_of(reader.url)
+
+
+def _is_relieved(url: str, invocation: Invocation) -> bool:
+    """Return whether another bot waits for a journal, or has it by now."""
+    if url.startswith(SQLITE):
+        return False  # none can wait for a file
+    from bot.journal.database.schema import reading_current
+    from bot.journal.writing.lease import WATCH, count_of, writer_of
+
+    with reading_current(url) as stored:
+        if stored.scalar(count_of(WATCH)):
+            return True
+    pid = last_pid(own_state_dir(invocation))
+    return writer_of(url) is not None and not (pid and _holds(pid, url))
 
 
 @contextmanager

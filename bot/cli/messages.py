@@ -107,6 +107,10 @@ LEFT_OPEN: Final = (
     "while the bot is down nothing expires or cancels them: start it (bot run), or cancel them in "
     "the broker's app; what is left ends with its trading day"
 )
+GOES_ON: Final = (
+    "another bot waits for this journal (bot run --standby), or has it by now: it takes over what "
+    "is open, and trades. Ask that one, and stop or halt it too: bot status --state-dir …"
+)
 HAS_ENDED: Final = "began {began}, ended {ended}: {why}"
 HAS_NO_END: Final = (
     "began {began}, and has no end in the journal: it was killed, or an error ended it (bot logs). "

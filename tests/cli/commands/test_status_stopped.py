@@ -10,14 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from bot.cli import messages
+from bot.cli.command import Invocation
+from bot.cli.last_run import lines_left_open
 from bot.config.problems import ExitCode
 from bot.config.settings.places import remember_run
 from bot.domain.entry import Entry
 from bot.journal.database.schema import migrate
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.writing.lease import acquire
+from bot.journal.writing.lease import Watch, acquire
 from bot.runtime.journal_file import this_process
 from bot.runtime.upkeep import lease_of
 from tests.cli.json_keys import declared, differing
@@ -46,6 +50,40 @@ def test_a_stopped_standby_does_not_take_the_bot_that_trades_for_killed(tmp_path
     assert f"another bot is at it: pid {os.getpid()} on " in told
     assert "was killed" not in told
     assert "bot run" not in told.replace("Start one: bot run", "")
+
+
+@pytest.mark.postgres
+def test_a_stopped_bot_whose_standby_waits_or_has_its_journal_leaves_its_orders_to_that(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    url, resting = own_postgres_url, Story(9, start=1_300)
+    asyncio.run(write_more(url, resting.placed()))
+    asyncio.run(write_more(url, []))
+    (tmp_path / "bot.yaml").write_text(CONFIG.replace("sqlite:///journal.db", url))
+    config = _has_run(tmp_path / "bot.yaml", url=url)
+    invocation = Invocation(config=config)
+    watch, other = Watch(url), Holder(7, "another-machine", datetime.now(UTC))
+
+    alone = (lines_left_open(invocation), call("status", "-c", str(config), columns=300).out)
+    watch.look()
+    waits = (lines_left_open(invocation), call("status", "-c", str(config), columns=300).out)
+    watch.close()
+    lease = acquire(url, other)
+    has_it = lines_left_open(invocation)
+    lease.release()
+    ours = acquire(url, this_process())
+    _has_run(config, pid=os.getpid(), url=url)
+    still_ending = lines_left_open(invocation)
+    ours.release()
+
+    named, *_ = alone[0]
+    assert "BUY 500 HPG LIMIT 27,050" in named
+    assert alone[0] == [named, messages.LEFT_OPEN]
+    assert messages.LEFT_OPEN in alone[1]
+    assert waits[0] == has_it == [named, messages.GOES_ON]
+    assert messages.GOES_ON in waits[1]
+    assert messages.LEFT_OPEN not in waits[1]
+    assert still_ending == [named, messages.LEFT_OPEN]
 
 
 def test_a_bot_that_starts_after_a_kill_is_starting_and_no_other_bot(tmp_path: Path) -> None:
@@ -89,12 +127,12 @@ def test_a_bot_that_ended_while_it_started_is_stopped(tmp_path: Path) -> None:
     assert call("status", "-c", str(config)).out.startswith("STOPPED  mine (sandbox)\n")
 
 
-def _has_run(config: Path, pid: int | None = None) -> Path:
+def _has_run(config: Path, pid: int | None = None, url: str | None = None) -> Path:
     """Leave behind what a run leaves in its state directory."""
     state_dir = config.parent / "state"
     state_dir.mkdir(mode=0o700, exist_ok=True)
     bot = {"name": "mine", "mode": "sandbox", "config": str(config)}
-    url = f"sqlite:///{config.parent}/journal.db"
+    url = url or f"sqlite:///{config.parent}/journal.db"
     remember_run(state_dir, config, os.environ, bot, "en", url, pid)
     return config
 
