@@ -126,6 +126,10 @@ class Journal:
         """Whether another may have the lease, and write, by now."""
         return self._store.is_doubtful()
 
+    def is_watched(self) -> bool:
+        """Whether another bot waits for the lease, as far as was seen."""
+        return self._store.is_watched
+
     async def recover(
         self, trading_date: date, figures_in: Callable[[str], RowFigures | None] | None = None
     ) -> Recovery:

@@ -41,7 +41,11 @@ WATCH_S: Final = 0.25
 """How often to check whether a write hangs."""
 MAYBE_TAKEN: Final = (
     f"the journal was out of reach for {LEASE_LIFE_S:g} s and a standby waits for it: that one may "
-    "have our orders by now. Cancel there, or at the broker's own app"
+    "have our orders by now. Halt and cancel there, or cancel at the broker's own app"
+)
+WATCHED: Final = (
+    ", with a standby waiting that will not know of a halt or pause given here (give it the "
+    "same: bot halt --state-dir …)"
 )
 KEEP_S: Final = 2.0
 """How long the disk of the emergency journal may take; after that nothing is sent that relies on
@@ -220,19 +224,20 @@ class Commits:
         """The journal is out of reach: report it, and make the engine block orders."""
         if self.is_cut:
             return
-        self.is_cut, self.why = True, why
+        told = f"{why}{WATCHED}" if self._journal.is_watched() else why
+        self.is_cut, self.why = True, told
         self._cut.set()
         self._since_s = boottime_s() - self._journal.stalled_s()
-        self._tell(why, clock_of(self._now()))
+        self._tell(told, clock_of(self._now()))
         self.on_cut()
-        self._post(JournalHealthChanged(self._now(), False, why))
+        self._post(JournalHealthChanged(self._now(), False, told))
 
     def _tell(self, why: str, since: str) -> None:
         self._told = why, since
         self._trouble.begin(
-            f"{why} (since {since}): no order leaves until it does, by itself. Halt, pause, cancel "
-            "and stop work; what they do is kept in the emergency journal. Look at disk and "
-            "database: bot db check"
+            f"{why} (since {since}): no order leaves until the journal answers, by itself. Halt, "
+            "pause, cancel and stop work; what they do is kept in the emergency journal. Look at "
+            "disk and database: bot db check"
         )
 
     def keep(self, entries: Iterable[Entry]) -> None:

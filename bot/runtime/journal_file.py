@@ -16,8 +16,8 @@ from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import DEFAULT
 from bot.domain.account import masked_account
-from bot.domain.entry import Entry
-from bot.domain.local_time import day_and_clock_of
+from bot.domain.entry import Entry, RunState, StateChanged
+from bot.domain.local_time import clock_of, day_and_clock_of
 from bot.journal.database.engines import file_of, is_sqlite, unreachable
 from bot.journal.database.schema import check, migrate
 from bot.journal.errors import (
@@ -288,6 +288,19 @@ def _unread_words(count: int, path: Path) -> str:
     return f"; {count} {is_in}: look at the broker's orders of that day" if count else ""
 
 
+_WHOLE: Final = frozenset({"all", "operator"})
+"""The scopes of a state of the whole bot."""
+_BY_HAND: Final = {
+    RunState.HALTED: "halt",
+    RunState.PAUSED: "pause",
+    RunState.REDUCING: "pause of entries",
+}
+_UNSEEN: Final = (
+    " It does not know of the {what} of {clock}, which only the emergency journal here has: give "
+    "it the same (bot halt --state-dir …)."
+)
+
+
 def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> OperatorMistake:
     """Report what could not be written to the journal by the end of a run; `unkept`: why the
     emergency journal lacks it too, if it does.
@@ -308,9 +321,22 @@ def counted(entries: Sequence[Entry]) -> str:
     return f"{text}; orders {orders}" if orders else text
 
 
-def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
+async def _only_here(emergency: "EmergencyJournal") -> str:
+    """Name the last halt or pause that is in the emergency journal alone; nothing if none is."""
+    from bot.journal.writing.thread import in_time
+
+    with suppress(OSError):
+        kept = (await in_time(emergency.read, FILE_S)).entries
+        changes = [each for each in kept if isinstance(each, StateChanged) and each.scope in _WHOLE]
+        given = [each for each in changes if each.to_state in {*_BY_HAND, RunState.RUNNING}]
+        if given and (what := _BY_HAND.get(given[-1].to_state)):
+            return _UNSEEN.format(what=what, clock=clock_of(given[-1].at))
+    return ""
+
+
+def taken_over(error: LeaseLost | WrittenByAnother, unseen: str = "") -> OperatorMistake:
     """Report that another process writes our journal now, and who has the open orders; or that it
-    lacks what we wrote.
+    lacks what we wrote. `unseen`: what the other one does not know.
     """
     what = str(error)
     if isinstance(error, OlderCopy):
@@ -329,7 +355,7 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
         )
     text = (
         f"{what}. This one has ended and sends nothing more; orders it left open are the other "
-        "one's now. Let one bot write a journal: bot stop, or another journal.url"
+        f"one's now.{unseen} Let one bot write a journal: bot stop, or another journal.url"
     )
     return OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING)
 
@@ -341,7 +367,11 @@ def this_process() -> Holder:
 
 @asynccontextmanager
 async def ending_run(
-    journal: "Journal", url: str, run_id: int, now: Callable[[], datetime]
+    journal: "Journal",
+    url: str,
+    run_id: int,
+    now: Callable[[], datetime],
+    emergency: "EmergencyJournal",
 ) -> AsyncIterator[None]:
     """Record the end of a run that ends by a mistake of its operator, such as a symbol that the
     broker does not know: it neither died nor was killed. Raises OperatorMistake.
@@ -349,7 +379,7 @@ async def ending_run(
     try:
         yield
     except (LeaseLost, WrittenByAnother) as error:
-        raise taken_over(error) from error
+        raise taken_over(error, await _only_here(emergency)) from error
     except OperatorMistake as mistake:
         with suppress(JournalError):
             ending = journal.end_run(run_id, mistake.problems[0].head, at=now())

@@ -191,7 +191,7 @@ class Run:
         self._serve_control(server, parts, broker)
         self._halt.hand_over(self._inbox.ask)
         with self._hooks.at_work():
-            async with ending_run(journal, loaded.journal_url, run_id, self.now):
+            async with ending_run(journal, loaded.journal_url, run_id, self.now, self._emergency):
                 await self._controls.around(daemon.run(), parts)
         return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
 

@@ -135,6 +135,34 @@ async def test_a_bot_cut_off_from_its_journal_sends_nothing_that_a_standby_may_h
 
 
 @pytest.mark.long
+async def test_a_halt_given_while_cut_off_is_said_to_be_unknown_to_the_standby(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    with breaking_proxy(own_postgres_url) as (proxy, url):
+        async with (
+            trading(tmp_path, url, write_timeout_s=3) as first,
+            standby_of(first, own_postgres_url) as second,
+        ):
+            await asyncio.sleep(3)  # by then a heartbeat has seen the second
+            proxy.flows.clear()
+            degraded = await first.until(lambda it: it["state"] == "DEGRADED")
+            paused, _ = await first.call("pause", "--reason", "wrong prices")
+            halted, _ = await first.call("halt", "--yes", "--reason", "wrong prices")
+            await second.until(sends)
+            await first.until(lambda it: "Halt and cancel" in (it["trouble"] or {})["text"])
+            proxy.flows.set()
+            _, told = await asyncio.to_thread(first.bot.communicate)
+            state = (await second.status())["state"]
+
+    unknown = "a standby waiting that will not know of a halt or pause given here"
+    assert unknown in degraded["trouble"]["text"]
+    assert [unknown in each for each in (degraded["alerts"][0], paused, halted)] == [True] * 3
+    assert first.bot.returncode == 10
+    assert "It does not know of the halt of " in told
+    assert state == "NEEDS_2FA"
+
+
+@pytest.mark.long
 async def test_of_two_bots_at_a_database_that_hung_one_has_the_journal_afterwards(
     tmp_path: Path, own_postgres_url: str
 ) -> None:

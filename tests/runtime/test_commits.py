@@ -22,7 +22,7 @@ from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.emergency import FILE, UNREAD, EmergencyJournal, Kept
 from bot.journal.writing.thread import in_time
-from bot.runtime.commits import Commits, Committed
+from bot.runtime.commits import WATCHED, Commits, Committed
 from bot.runtime.journal_file import answer, left_unwritten, take_over
 from bot.runtime.supervisor import Trouble
 from tests.faults.hanging import locked
@@ -222,6 +222,9 @@ async def test_that_another_may_have_the_lease_is_said_once_and_not_at_each_look
                 has_looked.set()
             return True
 
+        def is_watched(self) -> bool:
+            return True
+
     commits = commits_of(Doubtful(), tmp_path, lambda _: None, SimulatedClock(START), said.append)
     commits.lose("no connection")
     watching = asyncio.ensure_future(commits.watch())
@@ -229,6 +232,8 @@ async def test_that_another_may_have_the_lease_is_said_once_and_not_at_each_look
     watching.cancel()
 
     assert len(said) == 2
+    assert said[0].startswith(f"no connection{WATCHED} (since ")
+    assert commits.why == f"no connection{WATCHED}"
     assert said[1].endswith("Nothing leaves here until the journal answers")
 
 

@@ -112,7 +112,7 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
         _report(invocation, found, asked)
     if not invocation.json:
         for row in found.each("standing"):
-            if row.text("code") in {"FLATTEN", "FLATTEN_LEAVES"}:
+            if row.text("code") in {"FLATTEN", "FLATTEN_LEAVES", "JOURNAL_AWAY"}:
                 write_line(row.text("text"))
     is_done = "open_orders" in found and not left
     return ExitCode.DONE if is_done else ExitCode.TIMED_OUT

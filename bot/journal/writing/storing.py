@@ -124,7 +124,8 @@ class Store:
         self._is_renewed = epoch is not None and not is_sqlite(url)
         self._renewed_s = boottime_s() - BEAT_S
         """When the last renewal of the lease was requested, by the clock that counts suspension."""
-        self._is_watched = False
+        self.is_watched = False
+        """Whether another bot waits for the lease, as last seen."""
 
     def has_begun(self) -> bool:
         """Whether the last transaction got as far as its writes."""
@@ -193,14 +194,14 @@ class Store:
             [[watchers, holders]] = batch.connection.rows(_LOCKS, {})
             return bool(watchers), bool(holders)
 
-        self._is_watched, is_locked = self.change(look)
+        self.is_watched, is_locked = self.change(look)
         return is_locked
 
     def is_doubtful(self) -> bool:
         """Whether another may have the lease by now: somebody waits for it, and we could not renew
         it in time. May be called from any thread.
         """
-        return self._is_watched and boottime_s() - self._renewed_s >= LEASE_LIFE_S
+        return self.is_watched and boottime_s() - self._renewed_s >= LEASE_LIFE_S
 
     def read(self, read: Callable[[sa.Connection], T]) -> T:
         """Read what is stored."""

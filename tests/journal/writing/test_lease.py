@@ -284,9 +284,11 @@ async def test_a_beat_renews_the_lease_and_a_lost_one_is_not_renewed(postgres_ur
     journal = Journal.open(postgres_url, epoch=lease.epoch)
     before = watch.look()
     stall(postgres_url)
+    was_watched = journal.is_watched()
 
     await journal.beat()
     after = watch.look()
+    is_watched = journal.is_watched()
 
     watch.close()
     await journal.close()
@@ -295,6 +297,7 @@ async def test_a_beat_renews_the_lease_and_a_lost_one_is_not_renewed(postgres_ur
     assert after.until_ms is not None
     assert after.until_ms >= before.until_ms
     assert not journal.is_lease_doubtful()
+    assert (was_watched, is_watched) == (False, True)
 
 
 def end_lock(url: str) -> None:
