@@ -791,7 +791,7 @@ def test_a_symbol_that_no_strategy_trades_any_more_is_said_to_be_left_out_of_the
     left_out = "today's reference is not known for FPT, SSI: the day's result leaves it out"
     assert said.text.startswith(f"{left_out}. No strategy of this run trades it, so its quotes")
     assert said.facts == {"symbols": "FPT, SSI", "is_quoted": False}
-    assert _alerts(stage) == []
+    assert _alerts(stage) == ["SYMBOL_LEFT"]
 
 
 def test_a_fall_is_counted_from_the_reference_known_when_a_quote_brings_none():
