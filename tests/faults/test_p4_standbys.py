@@ -6,7 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from bot.journal.database.engines import one_transaction
+from bot.journal.writing.lease import GRACE_S
 from tests.faults.hanging import RESTING, trading
 from tests.faults.standbys import (
     busy,
@@ -28,6 +31,11 @@ pytestmark = [
 ]
 LEASE_S = 20.0
 TAKES_OVER_S = 60.0
+END_ALL = sa.text(
+    "select pg_terminate_backend(pid) from pg_stat_activity "
+    "where datname = current_database() and pid != pg_backend_pid()"
+)
+"""What a server does when it is restarted."""
 OF_THE_FIRST = [("L-0001", 1, 1), ("L-0002", 1, 1)]
 
 
@@ -49,7 +57,7 @@ async def test_a_standby_goes_on_with_the_orders_of_a_bot_that_was_killed(
     assert f"pid {first.bot.pid} holds the journal since " in waiting["reason"]
     assert took_s < TAKES_OVER_S
     assert (code, "Traceback" in out + err) == (0, False)
-    assert "it has ended" in err
+    assert "it no longer held the journal" in err
     assert posts(own_postgres_url) == OF_THE_FIRST
     assert len(first.orders()) == 2
     assert rows(own_postgres_url, "select count(distinct epoch) from runs") == [(2,)]
@@ -188,3 +196,29 @@ async def test_of_two_bots_at_a_database_that_hung_one_has_the_journal_afterward
     assert not any("Traceback" in out + err for _, out, err, _ in ends)
     assert posts(own_postgres_url) == OF_THE_FIRST
     assert rows(own_postgres_url, "select epoch from lease") == [(1,)]
+
+
+@pytest.mark.long
+async def test_a_restart_of_the_database_leaves_the_journal_to_the_bot_that_had_it(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    url = own_postgres_url
+    with breaking_proxy(url) as (proxy, through):
+        async with trading(tmp_path, through) as first, standby_of(first, url) as second:
+            proxy.flows.clear()  # the first hears of it 3 s later: the standby always sees it first
+            with one_transaction(url) as connection:
+                connection.execute(END_ALL)
+            await second.until(lambda it: "does not answer" in it["reason"])
+            await asyncio.sleep(3)
+            proxy.flows.set()
+            await first.until(lambda it: it["trouble"] is None)
+            await second.until(waits)
+            await asyncio.sleep(GRACE_S + 1)
+            both = ((await first.status())["state"], (await second.status())["state"])
+            ends = [await second.end(), await first.end()]
+
+    assert both == ("RUNNING", "STARTING")
+    assert [code for code, *_ in ends] == [0, 0]
+    assert "the bot that held the journal has 6 s to hold it again" in ends[0][2]
+    assert not any("Traceback" in out + err for _, out, err, _ in ends)
+    assert rows(url, "select epoch from lease") == [(1,)]

@@ -31,7 +31,8 @@ holder has used up its nonce by then.
 A free lock is taken at once, as by any start: its holder has ended, or the server has ended its
 connection. If the holder is still alive, it finds the new epoch within BEAT_S and ends; what it had
 stored but not sent is a lost order for the new holder, as after a kill. If nobody took the lock
-first, its holder misses it within BEAT_S and takes it again.
+first, its holder misses it within BEAT_S and takes it again. A server that restarts frees every
+lock, so a waiting bot that was cut off itself gives the holder GRACE_S for that.
 
 From a stall to the takeover it takes at most LEASE_LIFE_S and two checks, so the new holder sends
 within 25 s of it.
@@ -250,7 +251,9 @@ def _lock_database(url: str) -> Callable[[], None]:
 LOCK_WAIT_S: Final = 5
 """How long the old holder's lock may take to be released after its connection was ended."""
 GRACE_S: Final = 3 * BEAT_S
-"""A waiter that could not check for this long assumes that the holder could not renew either."""
+"""A waiter that could not check assumes that the holder could not renew either, nor hold its lock,
+and gives it this long to do so.
+"""
 _TIMED_OUT: Final = "55P03"
 """SQLSTATE lock_not_available."""
 _LOOK: Final = sa.select(
@@ -318,19 +321,24 @@ class Watch:
 
 @dataclass(slots=True)
 class Patience:
-    """Measures by a steady clock how long the same renewal has been the last."""
+    """Measures by a steady clock how long the same renewal has been the last, and how long ago a
+    check has failed.
+    """
 
     _last: tuple[int, int | None] | None = None
     _since_s: float = 0.0
     _blind_s: float = -math.inf
 
     def is_over(self, seen: Seen, now_s: float) -> bool:
-        """Process a check; return whether the holder has stalled."""
+        """Process a check; return whether the holder has let go of the lock, or has stalled."""
         if (seen.epoch, seen.until_ms) != self._last:
             self._last, self._since_s = (seen.epoch, seen.until_ms), now_s
+        could_renew = now_s - self._blind_s >= GRACE_S
+        if seen.is_free:
+            return could_renew
         if seen.until_ms is None or seen.now_ms < seen.until_ms:
             return False
-        return now_s - self._since_s >= LEASE_LIFE_S and now_s - self._blind_s >= GRACE_S
+        return now_s - self._since_s >= LEASE_LIFE_S and could_renew
 
     def saw_nothing(self, now_s: float) -> None:
         """A check has failed."""

@@ -159,8 +159,10 @@ class Standby:
             heartbeat = f"heartbeat {max(silent_s, 0):.0f} s ago"
         self.trouble = f"standby: {who}, {heartbeat}"
         if seen.is_free:
-            return True
-        if silent_s is not None and silent_s > GRACE_S:
+            if not is_over:
+                text = "the database answers again: the bot that held the journal has"
+                self._say(self._tell, f"{text} {GRACE_S:g} s to hold it again")
+        elif silent_s is not None and silent_s > GRACE_S:
             text = f"no heartbeat of it for over {GRACE_S:g} s; this standby takes over at"
             self._say(self._warn, f"{who}; {text} {LEASE_LIFE_S:g} s")
         else:
@@ -196,7 +198,7 @@ class Standby:
             ending.cancel()
         self._watch.close()
         silent = "" if seen.silent_s is None else f" for {seen.silent_s:.0f} s"
-        how = "it has ended" if seen.is_free else f"it gave no heartbeat{silent}"
+        how = "it no longer held the journal" if seen.is_free else f"it gave no heartbeat{silent}"
         before = "nobody" if seen.holder is None else f"{seen.holder.host} pid {seen.holder.pid}"
         self._tell(f"took over from {before}: {how}")
         return lease

@@ -201,6 +201,17 @@ def test_after_a_look_in_vain_the_holder_gets_time_to_renew() -> None:
     assert patience.is_over(seen(now_s=166, until_s=100), 60 + GRACE_S)
 
 
+def test_a_free_lock_says_nothing_right_after_a_look_in_vain() -> None:
+    patience = Patience()
+    free = seen(now_s=90, until_s=100, is_free=True)
+
+    at_once = patience.is_over(free, 0)
+    patience.saw_nothing(60)
+    later = [patience.is_over(free, 60 + after_s) for after_s in (0, GRACE_S - 0.1, GRACE_S)]
+
+    assert (at_once, later) == (True, [False, False, True])
+
+
 def test_a_holder_that_gives_no_heartbeat_is_never_taken_for_stalled() -> None:
     patience = Patience()
 

@@ -5,13 +5,14 @@ one even as it takes over.
 import asyncio
 import errno
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.journal.errors import Holder, LeaseHeld, LeaseLost
+from bot.journal.errors import Holder, LeaseHeld, LeaseLost, Unreachable
 from bot.journal.writing.lease import Lease, Seen
 from bot.runtime.start import opening
 from bot.runtime.start.opening import Standby, begin_state, keep_lease
@@ -19,6 +20,7 @@ from tests.engine.stage import START
 from tests.story import once, write_project
 
 URL = "postgresql://bot@127.0.0.1/journal"
+HOLDER = Holder(1, "here", START)
 
 
 def refusal(folder: Path, **settings: object) -> str:
@@ -48,7 +50,7 @@ class Stopped(Standby):
     """Sees a free lease, and is told to stop while it looks, or while it takes it."""
 
     def __init__(self, when: str) -> None:
-        super().__init__(URL, Holder(1, "here", START), print, print, self._taking)
+        super().__init__(URL, HOLDER, print, print, self._taking)
         self._when, self._loop = when, asyncio.get_running_loop()
         self.taken = self.released = 0
 
@@ -93,6 +95,56 @@ async def test_a_standby_without_a_thread_for_a_moment_goes_on_asking() -> None:
 
     assert lease is None
     assert "can't start new thread); this standby goes on asking" in standby.trouble
+
+
+class CutOff(Standby):
+    """Is cut off from its database, which then answers with a lock that nobody holds."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(URL, HOLDER, tell, lambda _: None, self._taking)
+        self._failures = iter((Unreachable("it is restarted", database="journal"),))
+        self.looked = 0
+
+    def _look(self) -> Seen:
+        for failure in self._failures:
+            raise failure
+        self.looked += 1
+        if self.looked == 3:
+            self.stop("SIGTERM", "signal")
+        return Seen(3, 20_000, 1_000, HOLDER, is_free=True)
+
+    def _taking(self, url: str, _holder: Holder, seen: Seen) -> Lease:
+        return Lease(url, seen.epoch + 1, lambda: None)
+
+
+async def test_a_database_that_was_restarted_leaves_its_lock_to_the_bot_that_had_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "LOOK_S", 0.001)
+    told = list[str]()
+    standby = CutOff(told.append)
+
+    lease = await standby.lease()
+
+    assert (lease, standby.looked) == (None, 3)
+    assert told == [
+        "the database answers again: the bot that held the journal has 6 s to hold it again"
+    ]
+
+
+async def test_a_lock_that_is_still_free_afterwards_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "LOOK_S", 0.001)
+    clock = iter((100.0, 105.9, 106.0))
+    monkeypatch.setattr(opening, "boottime_s", lambda: next(clock))
+    told = list[str]()
+    standby = CutOff(told.append)
+
+    lease = await standby.lease()
+
+    assert (lease is not None, standby.looked) == (True, 2)
+    assert told[1:] == ["took over from here pid 1: it no longer held the journal"]
 
 
 class Lock:
