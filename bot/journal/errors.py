@@ -111,11 +111,19 @@ class OlderCopy(WrittenByAnother):
 
 
 class LeaseHeld(JournalError):
-    """Another process writes this journal. `holder` is None until it has left its name."""
+    """Another process writes this journal. `holder` is None until it has left its name; `silent_s`
+    is how long ago it last renewed a lease that is over, None if it is not.
+    """
 
-    def __init__(self, holder: Holder | None) -> None:
-        super().__init__(f"another bot writes this journal: {holder or 'still starting'}")
-        self.holder = holder
+    def __init__(self, holder: Holder | None, *, silent_s: int | None = None) -> None:
+        who = holder or "still starting"
+        text = f"another bot writes this journal: {who}"
+        if silent_s is not None:
+            text = (
+                f"another bot holds this journal: {who}; its last heartbeat was {silent_s:,} s ago"
+            )
+        super().__init__(text)
+        self.holder, self.silent_s = holder, silent_s
 
 
 class Contradicted(JournalError):

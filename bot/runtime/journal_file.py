@@ -50,6 +50,14 @@ FOREIGN: Final = (
 TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
 PAGE: Final = "More: bot docs journal"
 TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
+WRITES: Final = (
+    "One bot at a time: bot stop. On PostgreSQL this one may wait for it: bot run --standby"
+)
+SILENT: Final = (
+    "If it hangs: bot stop. If its machine has lost its power or its network, the database lets go "
+    "of it within half a minute: start again then, or let this one wait: bot run --standby"
+)
+UNKNOWING: Final = "it knows nothing of the orders and shares in this one"
 ANSWER_S: Final = 12.0
 """How long a start waits for its database; the driver gives up on a connection after 5."""
 END_S: Final = 2.0
@@ -178,10 +186,8 @@ def journal_errors(
     try:
         yield
     except LeaseHeld as error:
-        text = (
-            f"{error}. One bot at a time: bot stop, or another journal.url. On PostgreSQL this one "
-            "may wait for it: bot run --standby"
-        )
+        what_to_do = WRITES if error.silent_s is None else SILENT
+        text = f"{error}. {what_to_do}. Another journal.url is for a bot of its own: {UNKNOWING}"
         raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
     except (LeaseLost, WrittenByAnother) as error:
         raise taken_over(error) from error

@@ -18,6 +18,7 @@ from bot.cli.main import BROKEN_PIPE, show_beneath, system_mistake, write_report
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.shipped import DEMO, shipped
 from bot.journal.database.engines import make_private_file, one_transaction
+from bot.journal.errors import Holder, LeaseHeld
 from bot.journal.writing.heads import FILE, KeptHeads, append_line
 from bot.runtime.brake import FLAG
 from bot.runtime.journal_file import TO_RUN, journal_errors
@@ -310,6 +311,22 @@ def test_a_directory_without_room_for_a_journal_is_to_be_given_some(
         journal_errors("bot.yaml:1"),
     ):
         make_private_file(tmp_path / "journal.db")
+
+
+def test_who_is_refused_for_a_bot_that_is_gone_is_told_to_wait() -> None:
+    said, holder = [], Holder(7, "box", datetime(2026, 11, 19, 2, tzinfo=UTC))
+    for silent_s in (None, 75):
+        with pytest.raises(OperatorMistake) as met, journal_errors("bot.yaml:1"):
+            raise LeaseHeld(holder, silent_s=silent_s)
+        said.append(str(met.value))
+
+    begins = "pid 7 on box, since 2026-11-19 02:00:00 UTC"
+    wait = "bot run --standby. Another journal.url is for a bot of its own: it knows nothing of the"
+    writes, silent = said
+    assert f"another bot writes this journal: {begins}. One bot at a time: bot stop" in writes
+    assert f"another bot holds this journal: {begins}; its last heartbeat was 75 s ago" in silent
+    assert "the database lets go of it within half a minute: start again then" in silent
+    assert all(f"{wait} orders and shares in this one" in each for each in said)
 
 
 def test_a_journal_whose_address_nobody_set_is_called_the_default(tmp_path: Path) -> None:

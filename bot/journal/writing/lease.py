@@ -1,9 +1,10 @@
 """One bot writes a journal at a time. A second is refused at once and learns who is first.
 
 SQLite: an exclusive lock on a file beside the journal; PostgreSQL: an advisory lock on a connection
-of its own. The system releases both when the process dies, however it dies. Each holder gets a new
-epoch, which every transaction of the journal asserts under a lock on its row: a holder that lost
-the lease stores nothing more, and what is not stored is not sent.
+of its own. The system releases both when the process dies, however it dies; PostgreSQL on another
+machine does so within half a minute of the death of the holder's. Each holder gets a new epoch,
+which every transaction of the journal asserts under a lock on its row: a holder that lost the lease
+stores nothing more, and what is not stored is not sent.
 
 On PostgreSQL a stalled holder can keep its lock, for example if its process is stopped or the
 network is cut. So it renews the lease with its transactions, at least every `BEAT_S`; if it has not
@@ -80,10 +81,16 @@ LEASE_LIFE_S: Final = 20.0
 """How long it holds without renewal: longer than a signed order may still be sent."""
 LET_GO_S: Final = 0.25
 """How long a PostgreSQL server may take to release the lock after its connection was closed."""
-_NEVER_IDLE: Final = sa.text(
-    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+_AS_LONG_AS_HELD: Final = sa.text(
+    "SELECT set_config(name, value, false) FROM pg_settings JOIN (VALUES"
+    " ('idle_session_timeout', '0'), ('tcp_user_timeout', '30000'), ('tcp_keepalives_idle', '10'),"
+    " ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '4')"
+    ") AS wanted (which, value) ON name = which"
 )
-"""Nothing is asked on the lock's connection. PostgreSQL knows this limit from version 14 on."""
+"""For a connection with a lock, on which nothing may be asked for long: the server ends it 20 to
+30 s after the machine of its client has gone, which by itself it notices after two hours, and never
+before LEASE_LIFE_S. An older PostgreSQL does not know all of these.
+"""
 _TRIES: Final = 5
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
@@ -230,7 +237,10 @@ def _lock_file(url: str) -> Callable[[], None]:
 
 def _lock_connection(url: str) -> sa.Connection:
     connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
-    connection.execute(_NEVER_IDLE)
+    with ExitStack() as undo:
+        undo.callback(connection.close)
+        connection.execute(_AS_LONG_AS_HELD)
+        undo.pop_all()
     return connection
 
 
@@ -244,7 +254,10 @@ def _lock_database(url: str) -> Callable[[], None]:
     if not is_ours:
         connection.close()
         with reading_current(url) as stored:
-            raise LeaseHeld(holder_of(stored))
+            over = sa.select(NOW_MS - lease.c.until_ms).where(lease.c.name == NAME)
+            over_ms = stored.scalar(over.where(lease.c.until_ms <= NOW_MS))
+            silent_s = None if over_ms is None else round(LEASE_LIFE_S + over_ms / 1000)
+            raise LeaseHeld(holder_of(stored), silent_s=silent_s)
     return connection.close
 
 
@@ -299,8 +312,7 @@ class Watch:
         connection, self._connection = self._connection, None
         with database_errors(self._url), ExitStack() as undo:
             if connection is None:
-                connection = lock_engine(self._url).connect()
-                connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+                connection = _lock_connection(self._url)
                 undo.callback(connection.close)
                 require_schema(connection)
                 connection.execute(sa.select(sa.func.pg_advisory_lock_shared(WATCH)))

@@ -22,6 +22,7 @@ from bot.journal.writing.lease import (
     Patience,
     Seen,
     Watch,
+    _lock_connection,
     acquire,
     take,
 )
@@ -372,6 +373,47 @@ def test_no_time_limit_of_the_server_for_what_is_idle_ends_the_lock(own_postgres
     with pytest.raises(LeaseHeld, match="pid 4711"):
         acquire(own_postgres_url, SECOND)
     lease.release()
+
+
+WATCHED = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+
+
+@pytest.mark.postgres
+def test_the_server_ends_the_lock_of_a_machine_that_is_gone_and_not_before_a_stall(
+    postgres_url: str,
+) -> None:
+    lock, watch = _lock_connection(postgres_url), Watch(postgres_url)
+    watch.look()
+    waiting = watch._connection
+    assert waiting is not None
+
+    shown = [[each.scalar(sa.text(f"SHOW {name}")) for name in WATCHED] for each in (lock, waiting)]
+    timeout = "SELECT setting FROM pg_settings WHERE name = 'tcp_user_timeout'"
+    gone_ms = [each.scalar(sa.text(timeout)) for each in (lock, waiting)]
+
+    lock.close()
+    watch.close()
+    idle_s, interval_s, count = map(int, shown[0])
+    assert shown == [["10", "5", "4"]] * 2
+    assert gone_ms in (["30000"] * 2, [None] * 2)  # PostgreSQL knows it from version 12 on
+    assert interval_s * count >= LEASE_LIFE_S
+    assert 30 - idle_s >= LEASE_LIFE_S
+
+
+@pytest.mark.postgres
+def test_a_lock_whose_lease_is_over_is_told_with_its_age(postgres_url: str) -> None:
+    lease = acquire(postgres_url, FIRST)
+    stall(postgres_url)
+
+    with pytest.raises(LeaseHeld) as caught:
+        acquire(postgres_url, SECOND)
+
+    lease.release()
+    assert caught.value.silent_s in range(40, 60)
+    assert str(caught.value).startswith(
+        "another bot holds this journal: pid 4711 on trader, since 2026-11-19 01:41:00 UTC; its "
+        "last heartbeat was 4"
+    )
 
 
 async def test_a_journal_in_a_file_has_no_lease_that_runs_out(sqlite_url: str) -> None:
