@@ -208,6 +208,7 @@ class Run:
                 *(loaded, server, self._screen, self._supervisor, self._stack, self._fields),
                 child=child,
                 is_standby=is_standby,
+                people=self._notices.of_standby.tell,
                 lose=lambda why: self._commits.lose(why) if self._commits else None,
             )
             if isinstance(opened, Opened):

@@ -128,6 +128,7 @@ class Place:
                 child=None,
                 is_standby=False,
                 lose=shown.troubles.append,
+                people=lambda _: None,
             )
             assert isinstance(opened, Opened)
             journal = opened.journal

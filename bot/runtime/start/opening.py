@@ -102,12 +102,16 @@ class Standby:
         tell: Callable[[str], None],
         warn: Callable[[str], None],
         take_it: Callable[[str, Holder, Seen], Lease] = take,
+        people: Callable[[str], None] = lambda _why: None,
     ) -> None:
         self._url = url
         self._holder = holder
         self._take_it = take_it
         self._tell = tell
         self._warn = warn
+        self._people = people
+        self._blind_since_s: float | None = None
+        self._has_told_people = False
         self._stopping = asyncio.Event()
         self._watch = Watch(url)
         self._patience = Patience()
@@ -149,6 +153,7 @@ class Standby:
 
     def _judge(self, seen: Seen) -> bool:
         """Report what was seen, and return whether the lease is available."""
+        self._sees()
         is_over = self._patience.is_over(seen, boottime_s())
         silent_s, who = seen.silent_s, "a bot that is still starting holds the journal"
         if (holder := seen.holder) is not None:
@@ -197,6 +202,7 @@ class Standby:
         finally:
             ending.cancel()
         self._watch.close()
+        self._sees()
         silent = "" if seen.silent_s is None else f" for {seen.silent_s:.0f} s"
         how = "it no longer held the journal" if seen.is_free else f"it gave no heartbeat{silent}"
         before = "nobody" if seen.holder is None else f"{seen.holder.host} pid {seen.holder.pid}"
@@ -205,13 +211,25 @@ class Standby:
 
     def _saw_nothing(self, why: str) -> None:
         """The database is away or hangs: nobody can renew a lease there, and nobody takes one."""
-        self._patience.saw_nothing(boottime_s())
+        now_s = boottime_s()
+        self._patience.saw_nothing(now_s)
+        if self._blind_since_s is None:
+            self._blind_since_s = now_s
+        if now_s - self._blind_since_s >= LEASE_LIFE_S and not self._has_told_people:
+            self._has_told_people = True
+            self._people(why)
         self._watch = Watch(self._url)
         text = f"the database of the journal does not answer ({why}); this standby goes on asking"
         if not self.trouble.endswith(text):
             since = clock_of(SystemClock().now())
             self.trouble = f"standby: since {since} {text}"
         self._say(self._warn, text)
+
+    def _sees(self) -> None:
+        """The database has answered."""
+        if self._has_told_people:
+            self._people("")
+        self._blind_since_s, self._has_told_people = None, False
 
     def _say(self, show: Callable[[str], None], text: str) -> None:
         """Report what is new, once."""
@@ -242,13 +260,18 @@ async def wait_for_lease(
     server: ControlServer,
     screen: Screen,
     fields: Mapping[str, object],
+    people: Callable[[str], None],
 ) -> Lease | str:
     """Wait for the lease as a standby; return it, or why the wait was ended.
 
     Raises what the journal raises.
     """
     standby = Standby(
-        loaded.journal_url, this_process(), partial(screen.row, "standby"), screen.trouble
+        loaded.journal_url,
+        this_process(),
+        partial(screen.row, "standby"),
+        screen.trouble,
+        people=people,
     )
     handlers = handlers_of(
         fields,
@@ -282,17 +305,19 @@ async def open_journal(
     child: int | None,
     is_standby: bool,
     lose: Callable[[str], None],
+    people: Callable[[str], None],
 ) -> Opened | str:
     """Take the lease, at once or as a standby, and open its journal; return that, or why the wait
     was ended.
 
-    `child` is the result of `begin_state`; `lose` is called if the lease cannot be renewed. Raises
-    what `acquire` and `Journal.open` raise, and OperatorMistake for a journal of another mode.
+    `child` is the result of `begin_state`; `lose` is called if the lease cannot be renewed,
+    `people` with why a standby sees nothing, and with an empty text once that is over. Raises what
+    `acquire` and `Journal.open` raise, and OperatorMistake for a journal of another mode.
     """
     url, loop, state = loaded.journal_url, asyncio.get_running_loop(), "kept"
     if is_standby:
         stack.push_async_callback(server.stop)
-        found = await wait_for_lease(loaded, server, screen, fields)
+        found = await wait_for_lease(loaded, server, screen, fields, people)
         if isinstance(found, str):
             return found
         lease = found

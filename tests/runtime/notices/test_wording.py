@@ -16,6 +16,7 @@ from tests.engine.stage import Stage
 from tests.rows import every_row
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
+STANDBY = ("standby_blind", "standby_sees")
 JOURNAL: Final = ("journal_away", "nothing_kept", "maybe_taken", "journal_back")
 """Groups with a title of their own."""
 CLOSED = datetime(2026, 11, 19, 8, 15, tzinfo=UTC)
@@ -30,7 +31,7 @@ def test_every_alert_has_a_kind_and_no_kind_is_of_an_alert_that_is_gone() -> Non
 def test_every_kind_has_a_severity_and_a_title_in_both_languages() -> None:
     assert set(SEVERITIES) == set(NoticeKind)
     for language in ("en", "vi"):
-        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL}
+        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL, *STANDBY}
 
 
 def test_both_languages_say_the_same_things() -> None:
