@@ -232,9 +232,8 @@ class Run:
         began = began if clock is self.environment.market else self.now()  # served: found since
         self._gap = await ask(in_time(partial(before_this, url, self._rulebook, began)))
         self._screen.recovered(recovery)
-        broken, post = self._broken.found(recovery), self._inbox.post
-        told = recovery.last_start, self._fence.key.facts, broken
-        note_start(self._loaded, self._files, *told, at=self.now(), post=post)
+        told = recovery.last_start, self._fence.key.facts, self._broken.found(recovery)
+        note_start(self._loaded, self._files, *told, at=self.now(), post=self._inbox.post)
         return run_id, recovery
 
     async def _write_end(

@@ -12,8 +12,8 @@ from bot.journal.errors import Holder, Unreachable
 from bot.journal.writing.lease import LEASE_LIFE_S, Seen
 from bot.runtime.notices.standby import StandbyNotices
 from bot.runtime.notices.wording import Wording
-from bot.runtime.start import opening
-from bot.runtime.start.opening import Standby
+from bot.runtime.start import standby as waiting
+from bot.runtime.start.standby import Standby
 from tests.engine.stage import START
 from tests.notice_server import notice_server
 from tests.story import write_project
@@ -44,9 +44,9 @@ class Blind(Standby):
 async def test_a_standby_that_sees_nothing_for_as_long_as_a_lease_tells_it_once(
     monkeypatch: pytest.MonkeyPatch, life_s: float
 ) -> None:
-    monkeypatch.setattr(opening, "LOOK_S", 0.001)
+    monkeypatch.setattr(waiting, "LOOK_S", 0.001)
     clock = iter((0.0, 100.0, 100.0 + life_s, 140.0, 150.0, 160.0, 170.0))
-    monkeypatch.setattr(opening, "boottime_s", lambda: next(clock))
+    monkeypatch.setattr(waiting, "boottime_s", lambda: next(clock))
     is_long = life_s >= LEASE_LIFE_S
     standby = Blind([True, False, False, *([False] if is_long else []), True, True])
 

@@ -15,7 +15,9 @@ from bot.config.settings.load import load_settings
 from bot.journal.errors import Holder, LeaseHeld, LeaseLost, Unreachable
 from bot.journal.writing.lease import Lease, Seen
 from bot.runtime.start import opening
-from bot.runtime.start.opening import Standby, begin_state, keep_lease
+from bot.runtime.start import standby as waiting
+from bot.runtime.start.opening import begin_state, keep_lease
+from bot.runtime.start.standby import Standby
 from tests.engine.stage import START
 from tests.story import once, write_project
 
@@ -120,7 +122,7 @@ class CutOff(Standby):
 async def test_a_database_that_was_restarted_leaves_its_lock_to_the_bot_that_had_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(opening, "LOOK_S", 0.001)
+    monkeypatch.setattr(waiting, "LOOK_S", 0.001)
     told = list[str]()
     standby = CutOff(told.append)
 
@@ -135,9 +137,9 @@ async def test_a_database_that_was_restarted_leaves_its_lock_to_the_bot_that_had
 async def test_a_lock_that_is_still_free_afterwards_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(opening, "LOOK_S", 0.001)
+    monkeypatch.setattr(waiting, "LOOK_S", 0.001)
     clock = iter((100.0, 105.9, 106.0))
-    monkeypatch.setattr(opening, "boottime_s", lambda: next(clock))
+    monkeypatch.setattr(waiting, "boottime_s", lambda: next(clock))
     told = list[str]()
     standby = CutOff(told.append)
 
