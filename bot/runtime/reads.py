@@ -169,6 +169,7 @@ class Reads:
     _rights_day: date | None = field(default=None, init=False)
     _rights_due_s: float = field(default=0.0, init=False)
     _rights_wait_s: float = field(default=RIGHTS_AGAIN_S, init=False)
+    _looks_again: bool = field(default=False, init=False)
     phases: dict[Exchange, PhaseChanged] = field(default_factory=dict, init=False)
     """The last announced phase of each exchange."""
 
@@ -267,14 +268,15 @@ class Reads:
         """Poll them for a second look at a difference, which what the broker has booked since its
         corporate actions were read may explain.
         """
-        await self._account("account", is_second_look=True)
+        self._looks_again = True  # for the read that is under way, if one is
+        await self._account("account")
 
     async def account_first(self) -> None:
         """Read cash and holdings at the start of a day. Raises BrokerError on failure."""
         if (failure := await self._account("account of the day")) is not None:
             raise BrokerError("account", f"the account can't be read: {failure}") from failure
 
-    async def _account(self, key: str, *, is_second_look: bool = False) -> BrokerError | None:
+    async def _account(self, key: str) -> BrokerError | None:
         """Read cash and holdings.
 
         Corporate actions come with the first read of a run, and of each day from 08:00 on, and with
@@ -287,7 +289,8 @@ class Reads:
             day = (at.astimezone(EXCHANGE_TZ) - MORNING).date()
             now_s = self.elapsed_s()
             is_new_day = day != self._rights_day
-            if (is_new_day or is_second_look) and now_s >= self._rights_due_s:
+            looks_again, self._looks_again = self._looks_again, False
+            if (is_new_day or looks_again) and now_s >= self._rights_due_s:
                 self._rights_due_s = now_s + self._rights_wait_s
                 self._rights_wait_s = min(2 * self._rights_wait_s, RIGHTS_AGAIN_MAX_S)
                 with suppress(BrokerError):

@@ -272,6 +272,28 @@ async def test_a_second_look_at_a_difference_reads_corporate_actions_again_ever_
     assert rights == [(), None, (), None, (), None, ()]
 
 
+async def test_a_second_look_that_is_due_while_the_account_is_being_read_is_made_by_that_read() -> (
+    None
+):
+    posted: list[Event] = []
+    account, given = [SHARES, MONEY], Reply({"error_code": "0", "result": []})
+    bench = desk(*account, given, *account, given, *account)
+    health, way, passed_s = Health(bench.clock, posted.append), RightOfWay(hold_s=0), [0.0]
+    parts = bench.broker.client, ACCOUNT, bench.clock, health, posted.append, way
+    reads = Reads(*parts, lambda: passed_s[0])
+    await reads.account()
+    passed_s[0] = 60
+
+    under_way = asyncio.create_task(reads.account())
+    await asyncio.sleep(0)
+    await reads.account_again()
+    await under_way
+    await reads.account()
+
+    rights = [event.rights for event in posted if isinstance(event, AccountRead)]
+    assert rights == [(), (), None]
+
+
 async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_to_be_off() -> None:
     posted: list[Event] = []
     bench = desk(LIST, LIST)
