@@ -35,6 +35,11 @@ class Expected:
             return self
         return replace(self, explained_cash=self.explained_cash | {found})
 
+    def is_a_piece_beside_held(self, found: int) -> bool:
+        """Return whether a cash may be a piece of what arrives, and all that is held for buys."""
+        is_whole = found in self.explained_cash
+        return not is_whole and 0 < found - self.cash - self.held_back < self.arriving
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:

@@ -974,6 +974,26 @@ def test_the_money_of_several_sales_may_come_piece_by_piece_around_midday(held: 
     assert broker.notes() == []
 
 
+def test_a_piece_that_came_before_a_buy_does_not_hide_that_the_buy_s_money_is_held_back():
+    stage, proceeds = having_sold()
+    broker, piece = Broker(stage), proceeds // 3
+    broker.read(1)
+    come_to(stage, SETTLES - timedelta(minutes=62))
+    stage.phase(Phase.PROGRESS)
+    broker.read(2)
+    stage.handle(Reconciled(stage.now))
+    stage.after(180)
+    broker.read(3, cash=100_000_000 + piece)
+    stage.quote()
+    intent = stage.working(200, 27_000, "ORD2")
+    stage.after(1).book(report_of(intent, "ORD2", executed=200))
+
+    broker.read(4, cash=100_000_000 + piece, total=200)
+
+    assert stage.engine.balances()[0].buying_power == 100_000_000 + piece - COST
+    assert broker.notes() == []
+
+
 def test_money_that_is_taken_for_a_piece_of_a_sale_s_is_told_once_that_has_settled():
     stage, proceeds = having_sold()
     broker = Broker(stage)
