@@ -9,9 +9,12 @@ searched for something that each match must contain, such as its first letters o
 
 import hmac
 import re
+from hashlib import sha256
 from string import ascii_uppercase, digits, hexdigits
 from typing import Final, NoReturn
 
+MARK_DIGITS: Final = 8
+"""So many of a digest are kept: enough to see that a secret is another, too few to find it by."""
 KEPT_BYTES_MAX: Final = 16 * 1024
 HIDDEN: Final = "***"
 _TAIL: Final = 4
@@ -151,6 +154,10 @@ class Secret:
     def reveal(self) -> str:
         """Return the text itself, only for putting it on the wire."""
         return self.__tell()  # type: ignore[no-any-return,attr-defined,unused-ignore]
+
+    def mark(self, salt: str) -> str:
+        """Return a few digits of its digest, by which to see later whether it is another one."""
+        return sha256(f"{salt} {self.reveal()}".encode()).hexdigest()[:MARK_DIGITS]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a secret cannot be changed")

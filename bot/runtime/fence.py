@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Final
 
 from bot.broker.budget import Waiter
@@ -42,10 +41,6 @@ signature's lifetime.
 """
 TRIES_S: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0, 240.0)
 """When a nonce is tried, counted from the first try, if the window still allows it."""
-
-
-MARK_DIGITS: Final = 8
-"""So many of a key's digest are kept: enough to see that it is another, too few to find it by."""
 _KEY: Final = "key"
 _OF_OTHERS: Final = "signed_by_others"
 
@@ -77,8 +72,7 @@ def key_of_run(
 
 
 def _mark_of(key: Secret, salt: str) -> str:
-    digest = sha256(f"{salt} {key.reveal()}".encode()).hexdigest()
-    return f"{salt} {digest[:MARK_DIGITS]}"
+    return f"{salt} {key.mark(salt)}"
 
 
 def name_of(attempt: AttemptStarted) -> str:

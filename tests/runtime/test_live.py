@@ -95,6 +95,9 @@ class Watched:
     def stalled_s(self) -> float:
         return self._journal.stalled_s()
 
+    def is_watched(self) -> bool:
+        return self._journal.is_watched()
+
     async def write(
         self, entries: Sequence[Entry], sends: Sequence[Send] = ()
     ) -> tuple[str | None, ...]:

@@ -125,6 +125,7 @@ SERIALISERS: dict[str, Callable[[Secret], object]] = {
     "traceback with variables": _raised,
     "log record": _logged,
     "shelf": _shelved,
+    "mark": lambda secret: secret.mark("2026-11-19T09:20:00+07:00"),
     "bytes of its text": lambda secret: str(secret).encode(),
     "exception": lambda secret: repr(ValueError(secret)),
 }
