@@ -173,7 +173,8 @@ class Sender:
             while not self._stopping and not self._queue and not self._is_due():
                 wait_s = max(0.0, self._retry_at - monotonic_s()) if self._kept else None
                 self._changed.wait(wait_s)
-            is_again = bool(self._kept) and (not self._queue if self._stopping else self._is_due())
+            is_due = self._is_patient or not self._queue if self._stopping else self._is_due()
+            is_again = bool(self._kept) and is_due
             if not is_again and not self._queue:
                 return None
             dropped, self._dropped = self._dropped, 0

@@ -268,6 +268,16 @@ def test_at_the_end_what_was_kept_is_tried_once_more_and_counted() -> None:
     assert tested.untold == 3
 
 
+def test_a_patient_end_tells_what_was_kept_before_what_came_since() -> None:
+    with unheard(retry_s=3_600) as (tested, service, _):
+        service.come_back()
+        tested.put(message(Severity.INFO, "it is over"))
+        tested.stop(is_patient=True)
+        titles = service.titles(3)
+
+    assert titles == ["CRITICAL 0", "CRITICAL 1", "it is over"]
+
+
 def test_of_many_critical_messages_that_were_not_taken_the_newest_are_kept() -> None:
     with unheard(retry_s=3_600) as (tested, service, played):
         for number in range(QUEUE_MAX):
