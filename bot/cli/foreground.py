@@ -45,7 +45,7 @@ from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
 from bot.cli.unread import STDERR, STDOUT, Unread, leave_broken_pipes
 from bot.config.problems import ExitCode, OperatorMistake, shown_path
-from bot.config.settings.places import find_config
+from bot.config.settings.places import CONFIG_VARIABLE, find_config
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
@@ -136,7 +136,8 @@ def otp_command(invocation: Invocation, loaded: "Loaded") -> str:
     """Return the command that gives this bot a code: elsewhere configured, it is to be named."""
     from bot.config.settings.sources import is_of_one_terminal  # slow, and loaded by now
 
-    is_found = find_config(os.environ).absolute() == loaded.path.absolute()
+    anywhere = {**os.environ, CONFIG_VARIABLE: ""}
+    is_found = find_config(anywhere).absolute() == loaded.path.absolute()
     words = ["bot", "otp"]
     if not is_found:
         words += ["-c", shown_path(loaded.path)]

@@ -63,7 +63,7 @@ def lines_left_open(invocation: Invocation) -> list[str]:
         with _journal_of_last_run(invocation) as reader:
             is_left = reader is not None and _writer(reader, invocation) is None
             orders = open_orders(reader) if reader is not None and is_left else []
-            is_relieved = reader is not None and _is_relieved(reader.url, invocation)
+            is_relieved = is_left and reader is not None and _is_relieved(reader.url, invocation)
     except OperatorMistake as unread:
         show_mistake(unread)
         return []

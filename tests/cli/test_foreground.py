@@ -136,6 +136,9 @@ def test_the_command_for_a_code_names_a_bot_that_it_would_not_find(
     ours = {"BOT_STATE_DIR": str(tmp_path / "second")}  # another terminal does not have it
     second = load_settings(config, environment=ours)
     assert otp_command(Invocation(), second) == f"bot otp --state-dir {tmp_path / 'second'}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BOT_CONFIG", str(config))
+    assert otp_command(Invocation(), mine) == f"bot otp -c {config}"
 
 
 def test_no_escape_is_written_without_a_terminal() -> None:

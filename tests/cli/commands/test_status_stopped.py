@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import sqlalchemy as sa
 
 from bot.cli import messages
 from bot.cli.command import Invocation
@@ -75,12 +76,20 @@ def test_a_stopped_bot_whose_standby_waits_or_has_its_journal_leaves_its_orders_
     _has_run(config, pid=os.getpid(), url=url)
     still_ending = lines_left_open(invocation)
     ours.release()
+    lease = acquire(url, other)
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as journal:
+        journal.execute(sa.text(f"{_ANOTHER_RUN} ORDER BY run_id DESC LIMIT 1"))
+    watch.look()
+    trades = lines_left_open(invocation)
+    watch.close()
+    lease.release()
 
     named, *_ = alone[0]
     assert "BUY 500 HPG LIMIT 27,050" in named
     assert alone[0] == [named, messages.LEFT_OPEN]
     assert messages.LEFT_OPEN in alone[1]
     assert waits[0] == has_it == [named, messages.GOES_ON]
+    assert trades == [], "who stopped was the standby, which leaves nothing"
     assert messages.GOES_ON in waits[1]
     assert messages.LEFT_OPEN not in waits[1]
     assert still_ending == [named, messages.LEFT_OPEN]
