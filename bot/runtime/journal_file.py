@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import DEFAULT
 from bot.domain.account import masked_account
-from bot.domain.entry import Entry, RunState, StateChanged
-from bot.domain.local_time import clock_of, day_and_clock_of
+from bot.domain.entry import Entry
+from bot.domain.local_time import day_and_clock_of
 from bot.journal.database.engines import file_of, is_sqlite, unreachable
 from bot.journal.database.schema import check, migrate
 from bot.journal.errors import (
@@ -34,6 +33,7 @@ from bot.journal.errors import (
     WrittenByAnother,
 )
 from bot.journal.reading.reader import JournalReader
+from bot.runtime.emergency_file import only_here
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -57,13 +57,14 @@ SILENT: Final = (
     "If it hangs: bot stop. If its machine has lost its power or its network, the database lets go "
     "of it within half a minute: start again then, or let this one wait: bot run --standby"
 )
-UNKNOWING: Final = "it knows nothing of the orders and shares in this one"
+_NO_OTHER: Final = (
+    "Another journal.url is for a bot of its own: it knows nothing of the orders and shares in "
+    "this one"
+)
 ANSWER_S: Final = 12.0
 """How long a start waits for its database; the driver gives up on a connection after 5."""
 END_S: Final = 2.0
 """How long the end of a run waits for it to take the last row."""
-FILE_S: Final = 5.0
-"""The same for the disk of the emergency journal."""
 _OF_ITS_OWN: Final = (
     "a state_dir of its own (and a journal.url, where that is set): bot docs upgrade"
 )
@@ -187,7 +188,7 @@ def journal_errors(
         yield
     except LeaseHeld as error:
         what_to_do = WRITES if error.silent_s is None else SILENT
-        text = f"{error}. {what_to_do}. Another journal.url is for a bot of its own: {UNKNOWING}"
+        text = f"{error}. {what_to_do}. {_NO_OTHER}"
         raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
     except (LeaseLost, WrittenByAnother) as error:
         raise taken_over(error) from error
@@ -230,83 +231,6 @@ async def answer(url: str, work: Awaitable[T], timeout_s: float = ANSWER_S) -> T
         raise unreachable(url, f"it has not answered for {timeout_s:g} s") from error
 
 
-async def take_over(
-    journal: "Journal",
-    emergency: "EmergencyJournal",
-    ask: Callable[[Awaitable[int]], Awaitable[int]],
-    damage: Sequence[str] = (),
-) -> str:
-    """Write what an earlier run could only store in the emergency journal, and report it; reserve
-    space for what this run may have to store there. With `damage` to the journal, found now or
-    before and not accepted, what is there stays, for the one that a person may put back.
-
-    Raises OperatorMistake if the file cannot be read, and what the journal raises.
-    """
-    # A run needs all of the writing journal; commands that only read one need just these functions.
-    from bot.journal.writing.thread import in_time
-
-    try:
-        kept = await in_time(emergency.read, FILE_S)
-    except OSError as error:
-        why = error.strerror or str(error) or "its disk does not answer"
-        text = (
-            f"{emergency.path} can't be read ({why}). It holds halts, cancels and answers of an "
-            "earlier run that the journal may lack. Make it readable; or move it away, and look at "
-            "the broker's orders of that day yourself"
-        )
-        raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
-    count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
-    emergency.is_anothers = bool(kept.entries) and bool(
-        damage or await ask(journal.is_in_question())
-    )
-    if kept.entries and not emergency.is_anothers:
-        journal.keep_heads()  # what they accept may have been in question until now
-    if emergency.is_anothers:
-        return (
-            f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
-            f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "
-            f"to get them at its start{_unread_words(kept.unreadable, emergency.path)}; until then "
-            "no space is reserved there for what this run may have to keep: see that its disk has "
-            "room (df)"
-        )
-    unread = emergency.path
-    try:  # all that could be read is in the journal now, so reading it again is harmless
-        if kept.unreadable:
-            await in_time(emergency.set_aside, FILE_S)
-            unread = emergency.unread
-        await in_time(emergency.reserve, FILE_S)
-        no_room = ""
-    except OSError as error:
-        why = error.strerror or str(error) or "its disk does not answer"
-        no_room = (
-            f"no room for it in {emergency.path.parent} ({why}): what the broker answers is lost "
-            "if the journal can't be written either. Make room on that disk: df"
-        )
-    if not kept.entries and not kept.unreadable:
-        return no_room
-    lost = _unread_words(kept.unreadable, unread)
-    words = f"took over {count} of {len(kept.entries)} entries of an earlier run"
-    return f"{words}{lost}{'; ' if no_room else ''}{no_room}"
-
-
-def _unread_words(count: int, path: Path) -> str:
-    is_in = f"could not be read and {'is' if count == 1 else 'are'} in {path}"
-    return f"; {count} {is_in}: look at the broker's orders of that day" if count else ""
-
-
-_WHOLE: Final = frozenset({"all", "operator"})
-"""The scopes of a state of the whole bot."""
-_BY_HAND: Final = {
-    RunState.HALTED: "halt",
-    RunState.PAUSED: "pause",
-    RunState.REDUCING: "pause of entries",
-}
-_UNSEEN: Final = (
-    " It does not know of the {what} of {clock}, which only the emergency journal here has: give "
-    "it the same (bot halt --state-dir …)."
-)
-
-
 def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> OperatorMistake:
     """Report what could not be written to the journal by the end of a run; `unkept`: why the
     emergency journal lacks it too, if it does.
@@ -325,19 +249,6 @@ def counted(entries: Sequence[Entry]) -> str:
     ids = {getattr(entry, name, None) for entry in entries for name in ("order_id", "intent_id")}
     orders = ", ".join(sorted(filter(None, ids)))
     return f"{text}; orders {orders}" if orders else text
-
-
-async def _only_here(emergency: "EmergencyJournal") -> str:
-    """Name the last halt or pause that is in the emergency journal alone; nothing if none is."""
-    from bot.journal.writing.thread import in_time
-
-    with suppress(OSError):
-        kept = (await in_time(emergency.read, FILE_S)).entries
-        changes = [each for each in kept if isinstance(each, StateChanged) and each.scope in _WHOLE]
-        given = [each for each in changes if each.to_state in {*_BY_HAND, RunState.RUNNING}]
-        if given and (what := _BY_HAND.get(given[-1].to_state)):
-            return _UNSEEN.format(what=what, clock=clock_of(given[-1].at))
-    return ""
 
 
 def taken_over(error: LeaseLost | WrittenByAnother, unseen: str = "") -> OperatorMistake:
@@ -361,7 +272,7 @@ def taken_over(error: LeaseLost | WrittenByAnother, unseen: str = "") -> Operato
         )
     text = (
         f"{what}. This one has ended and sends nothing more; orders it left open are the other "
-        f"one's now.{unseen} Let one bot write a journal: bot stop, or another journal.url"
+        f"one's now.{unseen} Let one bot write a journal: bot stop. {_NO_OTHER}"
     )
     return OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING)
 
@@ -385,7 +296,7 @@ async def ending_run(
     try:
         yield
     except (LeaseLost, WrittenByAnother) as error:
-        raise taken_over(error, await _only_here(emergency)) from error
+        raise taken_over(error, await only_here(emergency)) from error
     except OperatorMistake as mistake:
         with suppress(JournalError):
             ending = journal.end_run(run_id, mistake.problems[0].head, at=now())

@@ -40,6 +40,7 @@ from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer, EarlyHalt, handlers_of, tell_stuck
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon
+from bot.runtime.emergency_file import take_over
 from bot.runtime.fence import lost_places
 from bot.runtime.health.onlookers import Onlookers
 from bot.runtime.history.recording.recorder import begin_recording
@@ -52,7 +53,6 @@ from bot.runtime.journal_file import (
     journal_errors,
     left_unwritten,
     require_same_account,
-    take_over,
 )
 from bot.runtime.notices.notices import Notices
 from bot.runtime.order_manager import OrderManager

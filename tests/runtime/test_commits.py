@@ -23,7 +23,8 @@ from bot.journal.journal import Journal
 from bot.journal.writing.emergency import FILE, UNREAD, EmergencyJournal, Kept
 from bot.journal.writing.thread import in_time
 from bot.runtime.commits import WATCHED, Commits, Committed
-from bot.runtime.journal_file import answer, left_unwritten, take_over
+from bot.runtime.emergency_file import take_over
+from bot.runtime.journal_file import answer, left_unwritten
 from bot.runtime.supervisor import Trouble
 from tests.faults.hanging import locked
 from tests.journal.facts import DAY, Story, after

@@ -13,7 +13,8 @@ from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line, read_heads_file
 from bot.runtime.control.server import ControlServer
 from bot.runtime.damage import damage_at_start, forgotten
-from bot.runtime.journal_file import answer, take_over
+from bot.runtime.emergency_file import take_over
+from bot.runtime.journal_file import answer
 from bot.runtime.start.opening import Opened, open_journal
 from bot.runtime.supervisor import Supervisor
 from tests.engine.stage import START
