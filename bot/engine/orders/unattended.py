@@ -2,12 +2,13 @@
 its symbol is gone, or the orders are on an account that the run does not read.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.order import Intent
 from bot.engine.control_state import Standing
 from bot.engine.risk.expected import NONE, expected_at
+from bot.engine.risk.gone_shares import traded_shares
 from bot.engine.risk.ledgers import own_shares
 from bot.engine.state import State
 
@@ -74,14 +75,16 @@ def alerts(state: State) -> Iterator[Standing]:
 
 
 def dropped(state: State) -> Iterator[Standing]:
-    """Yield the shares of a symbol that their strategy does not trade any more; not those beside
-    an open order, which are told with that.
+    """Yield the shares of a symbol that their strategy does not trade any more, as far as the
+    account still has them by our own figures; not those beside an open order, which are told with
+    that.
     """
     today = state.trading_date
     told = {(row.strategy, row.symbol) for row, _ in _open(state) if row.trading_date == today}
     for name, strategy in sorted(state.strategies.items()):
         for symbol, position in sorted(strategy.positions.items()):
-            shares, is_told = position.shares, (name, symbol) in told
+            beside = _beside(state, symbol, traded_shares, unknown=position.shares)
+            shares, is_told = min(position.shares, beside), (name, symbol) in told
             if shares <= 0 or symbol in strategy.instances or is_told:
                 continue
             text = (
@@ -102,7 +105,8 @@ def left_out(state: State, broken: Collection[str]) -> Iterator[Standing]:
     told = {row.strategy for row, _ in _open(state) if row.trading_date == today} | {*broken}
     held: dict[str, list[str]] = {}
     for (name, symbol), position in sorted(state.unloaded.items()):
-        shares = min(position.shares, _free_of_others(state, symbol, position.shares))
+        beside = _beside(state, symbol, own_shares, unknown=position.shares)
+        shares = min(position.shares, beside)
         if shares > 0 and name not in told:
             held.setdefault(name, []).append(f"{shares:,} {symbol}")
     for name, each in held.items():
@@ -115,13 +119,15 @@ def left_out(state: State, broken: Collection[str]) -> Iterator[Standing]:
         yield Standing("SHARES_LEFT", text, {"strategy": name, "held": listed})
 
 
-def _free_of_others(state: State, symbol: str, unknown: int) -> int:
-    """Return how many shares the accounts have beside those of this run's strategies; `unknown`
+def _beside(
+    state: State, symbol: str, count: Callable[[State, str], Mapping[str, int]], *, unknown: int
+) -> int:
+    """Return how many shares the accounts have beside those that `count` gives for each; `unknown`
     before any figures have agreed.
     """
     found = [
         expected_at(state.ledgers[account], state.now).holdings.get(symbol, NONE).total
-        - own_shares(state, account).get(symbol, 0)
+        - count(state, account).get(symbol, 0)
         for account in _accounts(state) & state.ledgers.keys()
     ]
     return sum(found) if found else unknown

@@ -7,7 +7,8 @@ more are missing, and the alert stands until the account has as many as the stra
 
 Our own fills move both figures at once, and the broker's last read must agree, so neither a read of
 before a fill nor an outside order that the account does not show yet is a reason. A symbol waits
-while a break, a place or a sale of ours may still explain it.
+while a break, a place or a sale of ours may still explain it. What a strategy holds of a symbol
+that it does not trade any more is no reason either: it requests no order for it.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,6 @@ from bot.domain.entry import RECONCILE_NOTE, Numbers
 from bot.domain.order import Side
 from bot.engine.control_state import Standing
 from bot.engine.risk.expected import expected_at
-from bot.engine.risk.ledgers import own_shares
 from bot.engine.state import State
 
 
@@ -27,7 +27,11 @@ def judge(state: State, account: str) -> None:
     ledger, seen = state.ledgers.get(account), state.accounts.get(account)
     if ledger is None or seen is None:
         return
-    ours, own, told = expected_at(ledger, seen.at).holdings, own_shares(state, account), ledger.gone
+    ours, own, told = (
+        expected_at(ledger, seen.at).holdings,
+        traded_shares(state, account),
+        ledger.gone,
+    )
     for symbol in sorted({*own, *told} - _unclear(state)):
         known = ours[symbol].total if symbol in ours else 0
         gone = own.get(symbol, 0) - max(known, seen.held(symbol).total)
@@ -42,6 +46,15 @@ def judge(state: State, account: str) -> None:
             state.alert(alert.code, alert.text, alert.facts, symbol=symbol)
             if state.settings.halt_on_drift:
                 state.halt_symbol(symbol, f"{gone:,} shares that strategies count are gone")
+
+
+def traded_shares(state: State, account: str) -> dict[str, int]:
+    """Return what an account's strategies hold of the symbols that they trade, by symbol."""
+    own: dict[str, int] = {}
+    for strategy in state.strategies.values():
+        for symbol in strategy.instances if strategy.plan.account == account else ():
+            own[symbol] = own.get(symbol, 0) + strategy.position(symbol).shares
+    return own
 
 
 def _unclear(state: State) -> set[str | None]:
@@ -66,11 +79,13 @@ def alerts(state: State) -> Iterable[Standing]:
 
 def _standing(state: State, account: str, symbol: str) -> Standing:
     gone = state.ledgers[account].gone[symbol]
-    held = own_shares(state, account).get(symbol, 0)
+    held = traded_shares(state, account).get(symbol, 0)
     counting = [
         strategy.plan.name
         for strategy in state.strategies.values()
-        if strategy.plan.account == account and strategy.position(symbol).shares
+        if strategy.plan.account == account
+        and symbol in strategy.instances
+        and strategy.position(symbol).shares
     ]
     rows = (each.row for each in state.index.external.of(account))
     sold = [

@@ -216,6 +216,57 @@ def test_what_two_strategies_hold_counts_together():
 # -------------------------------------------------------------------------------- what is no reason
 
 
+def _beside_a_dropped_symbol(shares):
+    """`test` holds 300 HPG and trades FPT alone now; `other` holds 200 and trades HPG."""
+    agreed = {"HPG": Holding("HPG", shares, shares, 0, 27_000)}
+    base = AccountSnapshot(START - timedelta(seconds=20), ACCOUNT, CASH, CASH, agreed)
+    recovery = Recovery(DAY, strategies={"test": held(300), "other": held(200)}, bases=(base,))
+    plan = replace(PLAN, symbols=("FPT",))
+    return Broker(Stage(plan, beside=(OTHER,), recovery=recovery, sellable=shares), shares, shares)
+
+
+def _can_close(broker):
+    broker.stage.quote()
+    broker.stage.request(lambda s: s.close(limit=27_000), by="other")
+    order = broker.stage.last(PlaceOrder).intent
+    return (order.strategy, order.quantity) == ("other", 200)
+
+
+@pytest.mark.parametrize(("sold", "left"), [(100, 200), (300, 0)])
+def test_what_is_sold_of_a_symbol_that_its_strategy_has_dropped(sold: int, left: int):
+    broker = _beside_a_dropped_symbol(500)
+    assert broker.standing() == ["SYMBOL_LEFT"]
+
+    broker.sell_elsewhere(sold)
+    broker.read(5)
+
+    assert broker.told() == ["SYMBOL_LEFT"], "that of the start"
+    standing = broker.stage.engine.status().standing
+    assert [each.facts["held"] for each in standing] == ([left] if left else [])
+    assert _can_close(broker)
+
+
+def test_nor_is_it_at_the_next_start():
+    broker = _beside_a_dropped_symbol(200)
+
+    broker.read(5)
+
+    assert broker.told() == broker.standing() == []
+    assert _can_close(broker)
+
+
+def test_more_than_that_is_told_as_missing_of_who_trades_it():
+    broker = _beside_a_dropped_symbol(500)
+
+    broker.sell_elsewhere(400)
+    broker.read(5)
+
+    assert broker.told() == ["SYMBOL_LEFT", "SHARES_GONE", "SYMBOL_HALTED"]
+    [told] = broker.stage.engine.status().standing
+    numbers = {name: told.facts[name] for name in ("held", "found", "gone", "strategy")}
+    assert numbers == {"held": 200, "found": 100, "gone": 100, "strategy": "other"}
+
+
 def test_the_owner_sells_what_is_the_owners():
     broker = holding(200, of_owner=500)
 
