@@ -41,6 +41,7 @@ from bot.engine import gate, requests
 from bot.engine.control_state import Flattening, Standing
 from bot.engine.risk import sizing
 from bot.engine.risk.accounts import Means, means_of
+from bot.engine.risk.checks import other_orders
 from bot.engine.risk.sizing import OrderRequest, request_of
 from bot.engine.state import State, StrategyState
 from bot.strategy import Request, RequestKind
@@ -244,10 +245,6 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     is_held = any(each.row.symbol == symbol and each.holds_sales(state.now) for each in ending)
     if means.is_working or is_held:
         return "an order of it works, or a cancel is not through"
-    leaving = (one.intent for one in means.pending if one.state in _ON_ITS_WAY)
-    buyer = next((each.strategy for each in leaving if each.side is Side.BUY), None)
-    if buyer is not None:  # the halt stops it, or cancels it once it has arrived
-        return f"a buy of {buyer} is on its way"
     if _is_given_up(flattening, key, strategy.position(symbol).shares):
         return _GIVEN_UP
     # Nothing has settled, so it is not the time of day that prevents a sale.
@@ -260,6 +257,8 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     order = request_of(state, strategy, symbol, request, means, why)
     if not isinstance(order, OrderRequest):
         return f"{order.code} {order.numbers.get('reason', '')}".strip()
+    if (buyer := _meets_on_its_way(state, strategy, order, means)) is not None:
+        return f"a buy of {buyer} is on its way"  # the halt stops it, or cancels it once it arrives
     if (opens := sizing.sales_open_at(state, order.account)) is not None:
         flattening.due[key] = opens
         return f"sales go out again at {clock_of(opens)}"
@@ -309,6 +308,19 @@ def _is_given_up(flattening: Flattening, key: tuple[str, str], shares: int) -> b
     if shares < flattening.last_held.setdefault(key, shares):
         flattening.sales[key], flattening.last_held[key] = 0, shares
     return flattening.sales.get(key, 0) >= SALES_MAX
+
+
+def _meets_on_its_way(
+    state: State, strategy: StrategyState, order: OrderRequest, means: Means
+) -> str | None:
+    """Return whose buy is leaving that a sale could trade with; None if there is none."""
+    leaving = (one.intent for one in means.pending if one.state in _ON_ITS_WAY)
+    buyers = {one.intent_id: one.strategy for one in leaving if one.side is Side.BUY}
+    if not buyers:
+        return None
+    view = requests.view_of(state, strategy, order, means)
+    found = (each for each in other_orders(order, view, strategy.limits) if not each.passed)
+    return next((buyers[name] for each in found if (name := each.numbers["other"]) in buyers), None)
 
 
 def _request(state: State, instrument: Instrument, means: Means) -> Request | str:

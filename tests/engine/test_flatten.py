@@ -550,6 +550,34 @@ def test_it_waits_for_a_buy_of_another_strategy_that_is_on_its_way(is_sent: bool
     assert _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
 
 
+@pytest.mark.parametrize(
+    ("phase", "limit", "is_waited_for"),
+    [
+        (Phase.PROGRESS, 26_900, False),
+        (Phase.PROGRESS, 26_950, True),
+        (Phase.PRE_CLOSED, 26_900, True),
+    ],
+)
+def test_a_buy_on_its_way_is_waited_for_only_where_the_sale_could_trade_with_it(
+    phase, limit, is_waited_for
+) -> None:
+    before = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": before})
+    stage = Stage(recovery=recovery, sellable=300, beside=[replace(PLAN, name="other")])
+    stage.depth(bid=26_950)
+    stage.request(lambda s: s.buy(200, limit=limit), by="other")
+    buy = stage.last(PlaceOrder).intent
+    stage.send(buy)
+    stage.phase(phase)
+
+    _halt(stage, flatten=True)
+
+    sale = stage.last(PlaceOrder).intent
+    assert (sale is buy) == is_waited_for
+    assert is_waited_for or _sale(stage) == (Side.SELL, 300, OrderType.LO, 26_950)
+    assert Verdict.BLOCKED not in [one.verdict for one in stage.all(Decision)]
+
+
 def test_a_buy_of_another_symbol_on_its_way_is_not_waited_for() -> None:
     stage = _holding()
     stage.request(lambda s: s.buy(100, limit=25_200))
