@@ -128,6 +128,7 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
         return
     text = f"{tracked.refusal_code}: requested again as {requests.next_id(state)}"
     move_intent(state, tracked, SendState.REFUSED, text)
+    _give_back(state, first)
     request = OrderRequest(
         strategy=first.strategy,
         account=first.account,
@@ -330,11 +331,16 @@ def give_up(state: State, tracked: TrackedIntent, change: Change) -> None:
 
 def expire(state: State, intent: Intent, code: str, numbers: Numbers) -> None:
     """Journal that an approved order is not sent after all; it is no order of its day any more."""
+    _give_back(state, intent)
+    decide(state, intent, Verdict.EXPIRED, code, numbers)
+
+
+def _give_back(state: State, intent: Intent) -> None:
+    """An approved order counts no more, as it never left or another one counts in its place."""
     if intent.trading_date == state.trading_date:
         state.usage.of(intent.account).orders_today -= 1
         if (strategy := state.strategies.get(intent.strategy)) is not None:
             strategy.orders_today -= 1
-    decide(state, intent, Verdict.EXPIRED, code, numbers)
 
 
 def decide(state: State, intent: Intent, verdict: Verdict, code: str, numbers: Numbers) -> None:

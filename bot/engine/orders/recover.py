@@ -202,8 +202,10 @@ def _take_over_usage(state: State, recovery: Recovery) -> None:
     """Continue counting what the accounts have used of their limits today."""
     usage, exposure, today = state.usage, state.exposure, recovery.trading_date
     intents = {one.intent.intent_id: one.intent for one in recovery.intents}
+    again = {one.follows for one in intents.values()}
     for one in recovery.intents:
-        if one.intent.trading_date == today and one.state not in _NEVER_LEFT:
+        is_counted = one.state not in _NEVER_LEFT and one.intent.intent_id not in again
+        if one.intent.trading_date == today and is_counted:
             usage.of(one.intent.account).orders_today += 1
     for account, at in recovery.recent_requests:
         usage.of(account).send(at)

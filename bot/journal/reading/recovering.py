@@ -214,8 +214,13 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
     done = connection.execute(sums.where(ours, today).group_by(fills.c.strategy))
     results = {name: (realised, fees) for name, realised, fees in done}
 
+    again = intents.alias()
+    followed = sa.select(again.c.follows).where(
+        again.c.trading_date == day, again.c.follows.is_not(None)
+    )
     ordered = intents.c.trading_date == day, intents.c.state.not_in(NOT_ORDERED)
-    times = sa.select(intents.c.strategy, sa.func.count()).where(*ordered)
+    is_last = intents.c.intent_id.not_in(followed)
+    times = sa.select(intents.c.strategy, sa.func.count()).where(*ordered, is_last)
     counts = {row[0]: row[1] for row in connection.execute(times.group_by(intents.c.strategy))}
 
     buys = _recent_buys(connection)

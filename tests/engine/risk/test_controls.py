@@ -21,7 +21,7 @@ from bot.engine.risk.codes import CODES
 from bot.engine.settings import EngineSettings
 from tests.engine.risk import account_rows, test_checks
 from tests.engine.risk.test_checks import VIEW
-from tests.engine.stage import ACCOUNT, DAY, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, report_of
 from tests.rows import every_row
 
 SHARED: Any = account_rows
@@ -128,6 +128,42 @@ def test_nor_does_it_after_a_restart(state: SendState) -> None:
     stage = Stage(recovery=Recovery(DAY, 3, 1, intents=stored, strategies=known))
 
     assert _orders_today(stage) == (1, 1)
+
+
+@pytest.mark.parametrize("of_account", [True, False])
+def test_an_order_that_is_requested_again_with_its_token_is_one_order_of_the_day(
+    of_account: bool,
+) -> None:
+    own, shared = Limits(), AccountLimits(max_orders_per_day=1)
+    if not of_account:
+        own, shared = Limits(max_orders_per_day=1), AccountLimits()
+    stage = Stage(replace(PLAN, limits=own), settings=EngineSettings(account_limits=shared))
+    held = stage.buy()
+    stage.block_for_token(held)
+    stage.after(20).quote()
+
+    stage.token()
+    stage.after(1).quote()
+
+    assert stage.last(PlaceOrder).intent.follows == held.intent_id
+    assert _orders_today(stage) == (1, 1)
+
+
+@pytest.mark.parametrize("then", [SendState.ACKED, SendState.READY, SendState.DENIED])
+def test_nor_is_it_more_after_a_restart(then: SendState) -> None:
+    held = Stage().working(200, 26_950)
+    again = replace(held, intent_id="L-0002", follows=held.intent_id)
+    stored = (
+        StoredIntent(held, SendState.REFUSED, None, None),
+        StoredIntent(again, then, "ORD1" if then is SendState.ACKED else None, None),
+    )
+    counted = 0 if then is SendState.DENIED else 1  # as the journal counts
+    known = {"test": RecoveredStrategy({}, counted, 0, 0, "on")}
+
+    stage = Stage(recovery=Recovery(DAY, 3, 1, intents=stored, strategies=known))
+
+    left = 1 if then is SendState.ACKED else 0
+    assert _orders_today(stage) == (left, left)
 
 
 def test_what_never_left_yesterday_gives_no_order_of_today_back() -> None:

@@ -344,6 +344,20 @@ async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
     assert (await journal.recover(DAY)).strategies["depth-hpg"].orders_today == 1
 
 
+@pytest.mark.parametrize(("is_denied", "counted"), [(False, 1), (True, 0)])
+async def test_an_order_that_is_requested_again_is_counted_once(
+    journal: Journal, is_denied: bool, counted: int
+) -> None:
+    moves = [(_SEND.READY, _SEND.SENDING), (_SEND.SENDING, _SEND.HELD), (_SEND.HELD, _SEND.REFUSED)]
+    again = replace(Story(2).intent, follows=Story(1).local_id)
+    state = _SEND.DENIED if is_denied else _SEND.READY
+
+    await journal.write([Story(1).recorded, *(Story(1).moved(*each) for each in moves)])
+    await journal.write([IntentRecorded(after(1), again, state)])
+
+    assert (await journal.recover(DAY)).strategies["depth-hpg"].orders_today == counted
+
+
 async def test_numbers_go_on_after_requests_that_never_became_intents(journal: Journal) -> None:
     blocked = but(Story(41).decision, verdict=Verdict.BLOCKED, code="max_order_value")
     older = but(Story(7).decision, verdict=Verdict.EXPIRED, code="TWO_FACTOR")
