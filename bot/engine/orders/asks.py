@@ -3,8 +3,8 @@
 An amendment changes exactly one field (the exchanges' rule; VNX Decision 17, HOSE Decision 352), a
 quantity is the new total. Size and price are judged as if they were new; the limits of position and
 money see the order's open part at its new value instead of the old one. The strategy file's times,
-and the limits of what may be held, apply only to what makes a buy larger or dearer: shares that
-have risen beyond a limit must not keep a buy from being reduced.
+and the limits of what may be held and left, apply only to what makes a buy larger or dearer: shares
+that have risen beyond a limit must not keep a buy from being reduced.
 
 A verdict says which row an order of unknown outcome is, or that there is none. It ends a question
 that the bot cannot settle (REACHED, AMBIGUOUS; FRESH once its horizon is over; accepted under an id
@@ -290,7 +290,6 @@ def _risk_checks(
         # The order's own reservation is taken out: from cash, fee included, from positions, and
         # from the capital in use.
         amount = open_now * worst_price(state, row.symbol, row.price)
-        cash_free = view.cash_free + amount + state.rulebook.fee(amount)
         used = view.account
         if used is not None:
             value, gross = used.position_value - amount, used.gross - amount
@@ -299,13 +298,14 @@ def _risk_checks(
             view,
             position=view.position - open_now,
             invested=view.invested - amount,
-            cash_free=cash_free,
+            cash_free=view.cash_free + amount + state.rulebook.fee(amount),
             account=used,
+            unpriced=view.unpriced if is_more else None,
         )
     open_part = replace(whole, quantity=open_after)
     if is_more:
         yield from checks.judge(open_part, freed, limits, _OF_WHAT_MAY_BE_HELD)
-    yield from checks.judge(open_part, freed, limits, _OF_THE_MONEY)
+    yield from checks.judge(open_part, freed, limits, _OF_THE_MONEY if is_more else (checks.cash,))
     what_is_more = replace(whole, quantity=open_after - open_now)
     yield from checks.judge(what_is_more, view, limits, _OF_WHAT_IS_MORE)
 

@@ -26,7 +26,8 @@ from bot.domain.quote import DepthLevel
 from bot.domain.rulebook import PPM, Rulebook
 from bot.engine.findings import AUCTIONS
 from bot.engine.risk.accounts import Means
-from bot.engine.risk.under_way import worst_price
+from bot.engine.risk.codes import judged
+from bot.engine.risk.under_way import unpriced, worst_price
 from bot.engine.state import State, StrategyState, WaitingClose
 from bot.strategy import Default, Request, RequestKind
 
@@ -92,6 +93,9 @@ def request_of(
         quantity = means.sellable // BOARD_LOT * BOARD_LOT or means.sellable
     elif request.quantity is not None:
         quantity = request.quantity
+    elif (buy := _unpriced_beside(state, strategy, side)) is not None:
+        found_it = judged("UNPRICED_BUY", False, order=buy[0], symbol=buy[1])
+        return Unsized(found_it.code, {**found_it.numbers, "reason": found_it.text})
     else:
         worst = worst_price(state, symbol, price)
         quantity = file_quantity(plan, price=worst, cash=means.cash or 0)
@@ -116,6 +120,12 @@ def request_of(
         closes_position=request.kind is RequestKind.CLOSE,
         expire_after=plan.expire_after,
     )
+
+
+def _unpriced_beside(state: State, strategy: StrategyState, side: Side) -> tuple[str, str] | None:
+    """Return the buy without a price beside which the file's share of the cash is not known."""
+    is_of_cash = side is Side.BUY and strategy.plan.order.size_unit is SizeUnit.PERCENT
+    return unpriced(state, strategy.plan.account) if is_of_cash else None
 
 
 def file_quantity(plan: OrderPlan, *, price: int, cash: int) -> int:

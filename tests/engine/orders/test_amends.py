@@ -244,6 +244,33 @@ def test_shares_that_have_risen_beyond_a_limit_keep_no_buy_from_being_reduced(co
     assert stage.decided() == (Verdict.PASSED, "AMEND")
 
 
+_LESS_AND_MORE = [
+    ({"price": 26_800}, True),
+    ({"quantity": 900}, True),
+    ({"price": 26_950}, False),
+    ({"quantity": 1_100}, False),
+]
+
+
+@pytest.mark.parametrize(("asked", "is_less"), _LESS_AND_MORE)
+@pytest.mark.parametrize("code", ["UNPRICED_BUY", "MIN_CASH"])
+def test_where_no_cash_is_free_a_buy_may_only_become_smaller_or_cheaper(code, asked, is_less):
+    settings = replace(ON, account_limits=AccountLimits(min_cash=50_000_000))
+    stage = Stage(settings=settings)
+    buy = stage.working(1_000, 26_900)
+    if code == "UNPRICED_BUY":
+        at_market = report_of(replace(buy, symbol="FPT"), "ORD9")
+        stage.after(1).book(report_of(buy), replace(at_market, order_type="ATC", price=None))
+    else:
+        stage.cash = 60_000_000
+        stage.after(1).account()
+    stage.quote()
+
+    _ask(stage, **asked)
+
+    assert stage.decided() == ((Verdict.PASSED, "AMEND") if is_less else (Verdict.BLOCKED, code))
+
+
 def test_an_order_of_another_account_is_not_judged_by_the_money_of_this_one():
     stage = _stage()
     stage.working(500, 27_000)

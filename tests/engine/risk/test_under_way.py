@@ -11,12 +11,23 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import AccountRead, InstrumentsRead, PlaceOrder, Reconciled
 from bot.domain.order import Intent, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Unknown
+from bot.domain.plan import SizeUnit, StrategyPlan
 from bot.domain.quote import ClosesRead, LastClose
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk.accounts import free_cash
 from bot.engine.risk.under_way import worst_price
 from tests.engine.risk.test_ledgers import BONUS, COST, DIVIDEND, Broker, having_bought
-from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, START, Stage, attempt_of, report_of
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    HPG,
+    PLAN,
+    RULEBOOK,
+    START,
+    Stage,
+    attempt_of,
+    report_of,
+)
 
 SIZE = 100 * 26_000
 MOST = SIZE + RULEBOOK.fee(SIZE)
@@ -308,7 +319,13 @@ def test_a_share_whose_band_is_special_costs_at_most_what_is_quoted():
 # ------------------------------------------------------- a buy without a limit, and without a quote
 
 
-def _beside_an_ato(symbol: str = "FPT", *, is_own: bool = False, price: int | None = None) -> Stage:
+def _beside_an_ato(
+    symbol: str = "FPT",
+    *,
+    is_own: bool = False,
+    price: int | None = None,
+    plan: StrategyPlan = PLAN,
+) -> Stage:
     """Somebody's buy of 1,000 shares is open, of a symbol that this run does not quote."""
     row = OrderUpdated(
         at=START,
@@ -329,7 +346,7 @@ def _beside_an_ato(symbol: str = "FPT", *, is_own: bool = False, price: int | No
     held = RecoveredStrategy({"HPG": (200, 5_400_000)}, 0, 0, 0, "on")
     strategies = {"test": held}
     recovery = Recovery(DAY, orders=(row,), strategies=strategies, next_intent_number=5)
-    return Stage(recovery=recovery, sellable=200)
+    return Stage(plan, recovery=recovery, sellable=200)
 
 
 def _free(stage: Stage) -> int:
@@ -350,6 +367,20 @@ def test_beside_a_buy_whose_price_nothing_bounds_no_cash_is_free_and_why_is_said
         "cash is not known. Nothing is bought until it ends; it can be cancelled"
     )
     assert _free(stage) == 0
+
+
+@pytest.mark.parametrize(("unit", "size"), [(SizeUnit.PERCENT, 10), (SizeUnit.CASH, 5_000_000)])
+def test_beside_it_a_size_of_the_file_is_refused_for_the_same_reason(unit, size):
+    order = replace(PLAN.order, size=size, size_unit=unit)
+    stage = _beside_an_ato(plan=replace(PLAN, order=order))
+
+    stage.request(lambda s: s.buy(limit=27_000))
+
+    assert stage.decided() == (Verdict.BLOCKED, "UNPRICED_BUY")
+    told = stage.last(Decision)
+    assert (told.numbers["order"], told.numbers["symbol"]) == ("ORD9", "FPT")
+    text = told.numbers["reason"] if unit is SizeUnit.PERCENT else told.checks[-1].text
+    assert str(text).startswith("ORD9 buys FPT without a limit, and no quote of FPT has been read")
 
 
 def test_beside_it_what_is_held_can_be_sold():
