@@ -81,7 +81,7 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
         if symbol is not None:
             of_owner = each.expected - each.beyond - held
             settings = state.settings
-            if settings.halt_on_drift_of_external if of_owner else settings.halt_on_drift:
+            if settings.halt_on_drift_of_external if of_owner > 0 else settings.halt_on_drift:
                 state.halt_symbol(symbol, f"{found_one.break_id}: {each.text}")
         else:
             limit = state.settings.pause_on_cash_difference

@@ -288,6 +288,29 @@ def test_so_does_one_while_the_strategy_that_holds_the_shares_does_not_run(came,
     assert list(broker.stage.engine.status().halted_symbols) == ["HPG"]
 
 
+@pytest.mark.parametrize("total", [200, 400])
+@pytest.mark.parametrize("of_one_that_is_gone", [0, 200, 300])
+def test_shares_that_another_name_still_counts_keep_no_drift_from_halting(
+    total: int, of_one_that_is_gone: int
+) -> None:
+    """After SHARES_GONE a strategy is to get another name: the old one's shares are in no account
+    then.
+    """
+    known = {"test": 300, "old": of_one_that_is_gone}
+    strategies = {
+        name: RecoveredStrategy({"HPG": (shares, 27_000 * shares)}, 0, 0, 0, "on")
+        for name, shares in known.items()
+    }
+    stage = Stage(sellable=300, recovery=Recovery(DAY, strategies=strategies))
+    broker = Broker(stage, total=300, sellable=300)
+    broker.read(2)
+
+    broker.read(3, total=total, sellable=total)
+
+    assert [each.split(",")[0] for each in broker.notes()] == ["HPG in all: expected 300"]
+    assert list(stage.engine.status().halted_symbols) == ["HPG"]
+
+
 def test_after_a_restart_what_was_bought_before_still_settles():
     fill = having_bought().stage.all(Fill)[0]
     later = DAY + timedelta(days=1)
