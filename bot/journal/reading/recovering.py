@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from bot.domain.account import AccountSnapshot
 from bot.domain.entry import (
     CODE_NOTE,
     LIMITS_NOTE,
@@ -92,7 +94,7 @@ def read_recovery(
     day, first = trading_date.isoformat(), (trading_date - SETTLEMENT_LASTS).isoformat()
     counting, limits = list(bases(connection)), newest_note(connection, LIMITS_NOTE)
     last_start = newest_note(connection, CODE_NOTE)
-    since = {base.account: local_date(base.at) - SETTLEMENT_LASTS for base, _ in counting}
+    since = {base.account: local_date(base.at) - SETTLEMENT_LASTS for base, *_ in counting}
     breaks, next_break_number = open_breaks(connection)
     shown = later_shown(connection, day)
     later, (wanted, knowing) = later_ids(shown), cancels(connection, day)
@@ -112,12 +114,12 @@ def read_recovery(
         rows=rows_shown(connection, day, later, figures_in) if figures_in else {},
         strategies=_strategies(connection, day),
         recent_fills=tuple(
-            (date.fromisoformat(row["trading_date"]), made(Fill, row))
+            (date.fromisoformat(row["trading_date"]), _beside_base(row, counting))
             for row in _rows(connection, fills, _unsettled(fills, first, since))
         ),
-        bases=tuple(base for base, _ in counting),
-        account_reads=tuple(reads_since(connection, [base for base, _ in counting])),
-        in_bases={name: moved for _, elsewhere in counting for name, moved in elsewhere.items()},
+        bases=tuple(base for base, *_ in counting),
+        account_reads=tuple(reads_since(connection, [base for base, *_ in counting])),
+        in_bases={name: moved for _, elsewhere, _ in counting for name, moved in elsewhere.items()},
         breaks=breaks,
         next_break_number=next_break_number,
         halted_symbols=halted(connection, "symbol:"),
@@ -137,6 +139,20 @@ def read_recovery(
         crashes=crashes(connection),
         killed_since=killed_since(connection),
     )
+
+
+def _beside_base(
+    row: sa.RowMapping, counting: Sequence[tuple[AccountSnapshot, object, int]]
+) -> Fill:
+    """Return a fill, later by the least where it is of the instant of its account's figures and
+    came after they began to count: in simulated time much happens at one instant.
+    """
+    fill: Fill = made(Fill, row)
+    came_after = any(
+        base.account == fill.account and base.at == fill.at and row["seq"] > seq
+        for base, _, seq in counting
+    )
+    return replace(fill, at=fill.at + datetime.resolution) if came_after else fill
 
 
 def _unsettled(table: sa.Table, first: str, since: Mapping[str, date]) -> sa.ColumnElement[bool]:

@@ -214,24 +214,26 @@ def _number_of(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved]]]:
-    """Return the figures of each account that count, with what they contain of external orders:
-    those read at the instant that its newest row names, with what breaks since have corrected (a
-    break names no account, so only where there is one). An earlier program took such a
-    row over from its emergency journal without the figures; then the row before it counts.
+def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str, Moved], int]]:
+    """Return the figures of each account that count, with what they contain of external orders, and
+    the number of the row from which on they count: those read at the instant that its newest row
+    names, with what breaks since have corrected (a break names no account, so only where there is
+    one). An earlier program took such a row over from its emergency journal without the figures;
+    then the row before it counts.
     """
     halts, snapshots = tables.halts, tables.account_snapshots
     accounts = newest_by_scope(connection, tables.BASE)
     for account in accounts:
-        named = sa.select(halts.c.at, halts.c.reason).where(halts.c.scope == tables.BASE + account)
-        for at, agreed in connection.execute(named.order_by(halts.c.seq.desc())).all():
-            mine = (snapshots.c.account == account) & (snapshots.c.taken_at == at)
-            taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
+        named = sa.select(halts.c.at, halts.c.reason, halts.c.seq)
+        mine = named.where(halts.c.scope == tables.BASE + account).order_by(halts.c.seq.desc())
+        for at, agreed, seq in connection.execute(mine).all():
+            then = (snapshots.c.account == account) & (snapshots.c.taken_at == at)
+            taken = sa.select(snapshots).where(then).order_by(snapshots.c.seq.desc()).limit(1)
             stored = connection.execute(taken).mappings().first()
             if stored is not None:
                 is_only = len(accounts) == 1
                 base = _corrected(connection, stored) if is_only else snapshot_of(stored)
-                yield base, moved_in(agreed)
+                yield base, moved_in(agreed), seq
                 break
 
 

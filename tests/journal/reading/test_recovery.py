@@ -516,6 +516,25 @@ async def test_what_was_traded_since_the_numbers_that_count_comes_back_however_l
     assert since.traded_elsewhere == (sold,)
 
 
+@pytest.mark.parametrize("is_after", [False, True])
+async def test_at_one_instant_the_journal_tells_whether_a_fill_came_after_the_numbers_that_count(
+    journal: Journal, is_after: bool
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    filled = story.filled(story.quantity, position=story.quantity)
+    at = next(each.at for each in filled if isinstance(each, Fill))
+    base = AccountSnapshot(at, story.accepted.account, 5_000, 5_000, {})
+    agreed = but(state(RunState.RUNNING, base_words(at, {}), f"base:{base.account}"), at=at)
+    seen = [AccountSeen(at, base), agreed]
+
+    await journal.write([*seen, *filled] if is_after else [*filled, *seen])
+
+    [(_, fill)] = (await journal.recover(DAY)).recent_fills
+    assert (fill.at > base.at) == is_after
+
+
 async def _with_a_put(
     journal: Journal, state: OrderState, price: int | None = None
 ) -> tuple[Story, AttemptStarted]:
