@@ -91,12 +91,13 @@ def _unread_words(count: int, path: Path) -> str:
 
 async def only_here(emergency: "EmergencyJournal") -> str:
     """Name the last halt or pause that is in the emergency journal alone; nothing if none is."""
-    from bot.engine.control_state import BY_ENGINE  # loaded by then
+    from bot.engine.gate import BY_ENGINE, BY_LIMIT  # loaded by then
     from bot.journal.writing.thread import in_time
 
     with suppress(OSError):
         kept = (await in_time(emergency.read, FILE_S)).entries
-        by_hand = [one for one in kept if isinstance(one, StateChanged) and one.by != BY_ENGINE]
+        changes = [one for one in kept if isinstance(one, StateChanged)]
+        by_hand = [one for one in changes if one.by not in {BY_ENGINE, BY_LIMIT}]
         for scopes, words in ((_WHOLE, _BY_HAND), ({REDUCED_SCOPE}, _OF_ENTRIES)):
             known = {*words, RunState.RUNNING}
             given = [one for one in by_hand if one.scope in scopes and one.to_state in known]

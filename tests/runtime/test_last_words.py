@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.domain.entry import REDUCED_SCOPE, RunState, StateChanged
-from bot.engine.control_state import BY_ENGINE
+from bot.engine.gate import BY_ENGINE, BY_LIMIT
 from bot.journal.errors import LeaseLost
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.runtime.emergency_file import only_here
@@ -30,6 +30,7 @@ def change(to_state: RunState, scope: str = "all", by: str = "operator") -> Stat
         ([change(HALTED, REDUCED_SCOPE)], "the pause of entries of 09:30:00"),
         ([change(HALTED, REDUCED_SCOPE), change(RUNNING, REDUCED_SCOPE)], ""),
         ([change(HALTED, by=BY_ENGINE)], ""),
+        ([change(HALTED, by=BY_LIMIT)], ""),
         ([change(HALTED), change(HALTED, by=BY_ENGINE)], "the halt of 09:30:00"),
     ],
 )
