@@ -129,11 +129,17 @@ def _is_held_back(
     """Return whether the excess money in a read may be held for buys of the day."""
     today = local_date(snapshot.at)
     buys = [flow for flow in known if local_date(flow.at) == today and flow.cash_out]
-    if not buys or since != buys[0].at or ledger.paid_on == today:
-        return False
     held = sum(flow.cash_out for flow in buys)
+    return bool(buys) and since == buys[0].at and may_be_held(ledger, snapshot, held)
+
+
+def may_be_held(ledger: AccountLedger, snapshot: AccountSnapshot, held: int) -> bool:
+    """Return whether so much money may still be in a read that is held for buys of the day: not
+    where the broker was seen today to deduct it at once, or says that it has secured less.
+    """
     secured = snapshot.secured
-    return secured is None or secured * 100 >= held * SECURED_MIN_PERCENT
+    is_secured = secured is None or secured * 100 >= held * SECURED_MIN_PERCENT
+    return is_secured and ledger.paid_on != local_date(snapshot.at)
 
 
 def note_paid(ledger: AccountLedger, snapshot: AccountSnapshot, cash: int) -> None:

@@ -35,7 +35,6 @@ from bot.engine.control_state import BY_ENGINE
 from bot.engine.flows import AccountLedger, Doubt, Flow, Lack
 from bot.engine.risk import lags, rights, unshown
 from bot.engine.risk.expected import NONE, Expected, expected_at
-from bot.engine.risk.lags import SECURED_MIN_PERCENT
 from bot.engine.risk.under_way import room_of_cash, room_of_shares
 from bot.engine.state import State
 
@@ -336,11 +335,11 @@ def held_at(
     """Return how much of a read's cash is spent on buys of the day, and deducted only later: also
     beside money that nothing explains yet.
     """
-    expected, secured = expected_at(ledger, snapshot.at), snapshot.secured
-    is_secured = secured is None or secured * 100 >= expected.held_back * SECURED_MIN_PERCENT
-    if is_secured and expected.is_a_piece_beside_held(snapshot.cash):
+    expected, is_lacking = expected_at(ledger, snapshot.at), lack is not None and bool(lack.cash)
+    is_piece = expected.is_a_piece_beside_held(snapshot.cash) and not is_lacking
+    if is_piece and lags.may_be_held(ledger, snapshot, expected.held_back):
         return expected.held_back
-    if lack is None or not lack.cash:
+    if not is_lacking:
         snapshot = replace(snapshot, cash=cash_beside(state, ledger, expected, snapshot))
     return lags.held_of(ledger, snapshot, cash=expected.cash, sooner=expected.sooner)
 

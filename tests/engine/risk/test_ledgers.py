@@ -1017,6 +1017,49 @@ def test_a_piece_that_came_before_a_buy_does_not_hide_that_the_buy_s_money_is_he
     assert broker.notes() == []
 
 
+def _trading_while_money_comes(before):
+    stage, proceeds = having_sold()
+    broker = Broker(stage)
+    broker.read(1)
+    come_to(stage, SETTLES - before)
+    stage.phase(Phase.PROGRESS)
+    broker.read(2)
+    stage.handle(Reconciled(stage.now))
+    return broker, proceeds
+
+
+def _buys(broker, price, order_id):
+    broker.stage.quote()
+    intent = broker.stage.working(100, price, order_id)
+    broker.stage.after(1).book(report_of(intent, order_id, executed=100))
+    return 100 * price + RULEBOOK.fee(100 * price)
+
+
+def test_a_broker_that_deducts_at_once_holds_nothing_back_beside_a_piece():
+    broker, proceeds = _trading_while_money_comes(timedelta(hours=3))
+    first = _buys(broker, 26_000, "ORD2")
+    broker.read(3, cash=100_000_000 - first, total=100)
+    broker.stage.now = SETTLES - timedelta(minutes=112)
+    broker.read(3, cash=broker.cash + proceeds * 2 // 3)
+
+    second = _buys(broker, 27_000, "ORD3")
+    broker.read(4, cash=broker.cash - second, total=200)
+
+    assert broker.stage.engine.balances()[0].buying_power == broker.cash
+
+
+def test_money_that_a_lagging_read_lacks_is_not_held_back_besides():
+    broker, proceeds = _trading_while_money_comes(timedelta(minutes=115))
+    broker.read(3, cash=100_000_000 + proceeds)
+    first = _buys(broker, 26_000, "ORD2")
+    broker.read(2, cash=broker.cash - first, total=100)
+
+    second = _buys(broker, 27_000, "ORD3")
+    broker.read(1, total=200)
+
+    assert broker.stage.engine.balances()[0].buying_power == broker.cash - second
+
+
 def test_money_that_is_taken_for_a_piece_of_a_sale_s_is_told_once_that_has_settled():
     stage, proceeds = having_sold()
     broker = Broker(stage)
