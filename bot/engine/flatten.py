@@ -39,6 +39,7 @@ from bot.domain.plan import StrategyMode
 from bot.domain.recovery import StoredFlatten
 from bot.engine import gate, requests
 from bot.engine.control_state import Flattening, Standing
+from bot.engine.orders.unattended import shares_left
 from bot.engine.risk import sizing
 from bot.engine.risk.accounts import Means, means_of
 from bot.engine.risk.checks import other_orders
@@ -241,6 +242,8 @@ def _sell(state: State, flattening: Flattening, strategy: StrategyState, symbol:
     if instrument is None:
         return "no strategy trades it any more: sell it in the broker's own app"
     means = means_of(state, strategy, symbol)
+    left = shares_left(state, strategy, symbol)  # others' are not sold as this one's
+    means = replace(means, sellable=min(means.sellable, left))
     ending = (state.orders[each] for each in state.cancels)
     is_held = any(each.row.symbol == symbol and each.holds_sales(state.now) for each in ending)
     if means.is_working or is_held:

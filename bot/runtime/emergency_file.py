@@ -91,7 +91,8 @@ def _unread_words(count: int, path: Path) -> str:
 
 async def only_here(emergency: "EmergencyJournal") -> str:
     """Name the last halt or pause that is in the emergency journal alone; nothing if none is."""
-    from bot.engine.gate import BY_ENGINE, BY_LIMIT  # loaded by then
+    from bot.engine.control_state import BY_ENGINE  # loaded by then
+    from bot.engine.gate import BY_LIMIT
     from bot.journal.writing.thread import in_time
 
     with suppress(OSError):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.domain.entry import REDUCED_SCOPE, RunState, StateChanged
-from bot.engine.gate import BY_ENGINE, BY_LIMIT
+from bot.engine.control_state import BY_ENGINE
+from bot.engine.gate import BY_LIMIT
 from bot.journal.errors import LeaseLost
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.runtime.emergency_file import only_here

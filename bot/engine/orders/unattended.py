@@ -2,15 +2,14 @@
 its symbol is gone, or the orders are on an account that the run does not read.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.order import Intent
 from bot.engine.control_state import Standing
 from bot.engine.risk.expected import NONE, expected_at
 from bot.engine.risk.gone_shares import traded_shares
-from bot.engine.risk.ledgers import own_shares
-from bot.engine.state import State
+from bot.engine.state import State, StrategyState
 
 
 def alerts(state: State) -> Iterator[Standing]:
@@ -82,9 +81,8 @@ def dropped(state: State) -> Iterator[Standing]:
     today = state.trading_date
     told = {(row.strategy, row.symbol) for row, _ in _open(state) if row.trading_date == today}
     for name, strategy in sorted(state.strategies.items()):
-        for symbol, position in sorted(strategy.positions.items()):
-            beside = _beside(state, symbol, traded_shares, unknown=position.shares)
-            shares, is_told = min(position.shares, beside), (name, symbol) in told
+        for symbol in sorted(strategy.positions):
+            shares, is_told = shares_left(state, strategy, symbol), (name, symbol) in told
             if shares <= 0 or symbol in strategy.instances or is_told:
                 continue
             text = (
@@ -96,6 +94,16 @@ def dropped(state: State) -> Iterator[Standing]:
             yield Standing("SYMBOL_LEFT", text, facts)
 
 
+def shares_left(state: State, strategy: StrategyState, symbol: str) -> int:
+    """Return what a strategy holds of a symbol; of one that it does not trade any more only what
+    the account has beside the shares of those that do.
+    """
+    shares = strategy.position(symbol).shares
+    if symbol in strategy.instances:
+        return shares
+    return min(shares, _beside(state, symbol, unknown=shares))
+
+
 def left_out(state: State, broken: Collection[str]) -> Iterator[Standing]:
     """Yield the shares of strategies that this run does not have, as far as the account still has
     them by our own figures; not those of `broken` ones or of ones with open orders, which are told
@@ -105,7 +113,7 @@ def left_out(state: State, broken: Collection[str]) -> Iterator[Standing]:
     told = {row.strategy for row, _ in _open(state) if row.trading_date == today} | {*broken}
     held: dict[str, list[str]] = {}
     for (name, symbol), position in sorted(state.unloaded.items()):
-        beside = _beside(state, symbol, own_shares, unknown=position.shares)
+        beside = _beside(state, symbol, unknown=position.shares)
         shares = min(position.shares, beside)
         if shares > 0 and name not in told:
             held.setdefault(name, []).append(f"{shares:,} {symbol}")
@@ -119,15 +127,13 @@ def left_out(state: State, broken: Collection[str]) -> Iterator[Standing]:
         yield Standing("SHARES_LEFT", text, {"strategy": name, "held": listed})
 
 
-def _beside(
-    state: State, symbol: str, count: Callable[[State, str], Mapping[str, int]], *, unknown: int
-) -> int:
-    """Return how many shares the accounts have beside those that `count` gives for each; `unknown`
-    before any figures have agreed.
+def _beside(state: State, symbol: str, *, unknown: int) -> int:
+    """Return how many shares the accounts have beside those of the strategies that trade a symbol;
+    `unknown` before any figures have agreed.
     """
     found = [
         expected_at(state.ledgers[account], state.now).holdings.get(symbol, NONE).total
-        - count(state, account).get(symbol, 0)
+        - traded_shares(state, account).get(symbol, 0)
         for account in _accounts(state) & state.ledgers.keys()
     ]
     return sum(found) if found else unknown

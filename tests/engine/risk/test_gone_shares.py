@@ -246,6 +246,30 @@ def test_what_is_sold_of_a_symbol_that_its_strategy_has_dropped(sold: int, left:
     assert _can_close(broker)
 
 
+def test_a_flatten_sells_no_other_strategy_s_shares_for_one_whose_own_were_sold():
+    broker = _beside_a_dropped_symbol(500)
+    broker.sell_elsewhere(300)
+    broker.read(5)
+    stage = broker.stage
+    stage.quote()
+    stage.depth(bid=26_900)
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "out", "me", flatten=True))
+
+    sales = [one.intent for one in stage.all(PlaceOrder)]
+    assert [(one.strategy, one.side, one.quantity) for one in sales] == [("other", Side.SELL, 200)]
+
+
+def test_what_another_that_does_not_run_holds_is_not_told_as_of_one_whose_own_were_sold():
+    agreed = {"HPG": Holding("HPG", 200, 200, 0, 27_000)}
+    base = AccountSnapshot(START - timedelta(seconds=20), ACCOUNT, CASH, CASH, agreed)
+    recovery = Recovery(DAY, strategies={"test": held(300), "old": held(200)}, bases=(base,))
+
+    broker = Broker(Stage(replace(PLAN, symbols=("FPT",)), recovery=recovery), 200, 200)
+
+    assert broker.told() == ["SYMBOL_LEFT", "SHARES_LEFT"], "whose they are nobody knows"
+
+
 def test_nor_is_it_at_the_next_start():
     broker = _beside_a_dropped_symbol(200)
 

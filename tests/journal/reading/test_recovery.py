@@ -23,6 +23,7 @@ from bot.domain.entry import (
     REDUCED_SCOPE,
     AccountSeen,
     AttemptStarted,
+    Entry,
     Fill,
     IntentMoved,
     IntentRecorded,
@@ -523,11 +524,11 @@ async def test_at_one_instant_the_journal_tells_whether_a_fill_came_after_the_nu
     story = Story()
     for entries in story.placed():
         await journal.write(entries)
-    filled = story.filled(story.quantity, position=story.quantity)
+    filled: list[Entry] = [*story.filled(story.quantity, position=story.quantity)]
     at = next(each.at for each in filled if isinstance(each, Fill))
     base = AccountSnapshot(at, story.accepted.account, 5_000, 5_000, {})
     agreed = but(state(RunState.RUNNING, base_words(at, {}), f"base:{base.account}"), at=at)
-    seen = [AccountSeen(at, base), agreed]
+    seen: list[Entry] = [AccountSeen(at, base), agreed]
 
     await journal.write([*seen, *filled] if is_after else [*filled, *seen])
 
