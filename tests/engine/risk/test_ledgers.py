@@ -970,19 +970,30 @@ def test_of_held_money_that_is_taken_with_another_fee_only_the_fee_is_unexplaine
     assert told.endswith("-2,700 VND that no order explains")
 
 
-@pytest.mark.parametrize("held", [0, COST])
-def test_the_money_of_several_sales_may_come_piece_by_piece_around_midday(held: int):
+def _trading_while_money_comes(before):
     stage, proceeds = having_sold()
     broker = Broker(stage)
     broker.read(1)
-    come_to(stage, SETTLES - timedelta(minutes=62))
+    come_to(stage, SETTLES - before)
+    stage.phase(Phase.PROGRESS)
+    broker.read(2)
+    stage.handle(Reconciled(stage.now))
+    return broker, proceeds
+
+
+def _buys(broker, price, order_id="ORD2", quantity=100):
+    broker.stage.quote()
+    intent = broker.stage.working(quantity, price, order_id)
+    broker.stage.after(1).book(report_of(intent, order_id, executed=quantity))
+    return quantity * price + RULEBOOK.fee(quantity * price)
+
+
+@pytest.mark.parametrize("held", [0, COST])
+def test_the_money_of_several_sales_may_come_piece_by_piece_around_midday(held: int):
+    broker, proceeds = _trading_while_money_comes(timedelta(minutes=62))
+    stage = broker.stage
     if held:
-        stage.phase(Phase.PROGRESS)
-        broker.read(2)
-        stage.handle(Reconciled(stage.now))
-        stage.quote()
-        intent = stage.working(200, 27_000, "ORD2")
-        stage.after(1).book(report_of(intent, "ORD2", executed=200))
+        assert _buys(broker, 27_000, quantity=200) == held
         broker.read(2, total=200)
 
     broker.read(3, cash=100_000_000 + proceeds // 3)
@@ -998,41 +1009,16 @@ def test_the_money_of_several_sales_may_come_piece_by_piece_around_midday(held: 
 
 
 def test_a_piece_that_came_before_a_buy_does_not_hide_that_the_buy_s_money_is_held_back():
-    stage, proceeds = having_sold()
-    broker, piece = Broker(stage), proceeds // 3
-    broker.read(1)
-    come_to(stage, SETTLES - timedelta(minutes=62))
-    stage.phase(Phase.PROGRESS)
-    broker.read(2)
-    stage.handle(Reconciled(stage.now))
-    stage.after(180)
-    broker.read(3, cash=100_000_000 + piece)
-    stage.quote()
-    intent = stage.working(200, 27_000, "ORD2")
-    stage.after(1).book(report_of(intent, "ORD2", executed=200))
+    broker, proceeds = _trading_while_money_comes(timedelta(minutes=62))
+    with_piece = 100_000_000 + proceeds // 3
+    broker.stage.after(180)
+    broker.read(3, cash=with_piece)
 
-    broker.read(4, cash=100_000_000 + piece, total=200)
+    spent = _buys(broker, 27_000, quantity=200)
+    broker.read(4, cash=with_piece, total=200)
 
-    assert stage.engine.balances()[0].buying_power == 100_000_000 + piece - COST
+    assert broker.stage.engine.balances()[0].buying_power == with_piece - spent
     assert broker.notes() == []
-
-
-def _trading_while_money_comes(before):
-    stage, proceeds = having_sold()
-    broker = Broker(stage)
-    broker.read(1)
-    come_to(stage, SETTLES - before)
-    stage.phase(Phase.PROGRESS)
-    broker.read(2)
-    stage.handle(Reconciled(stage.now))
-    return broker, proceeds
-
-
-def _buys(broker, price, order_id):
-    broker.stage.quote()
-    intent = broker.stage.working(100, price, order_id)
-    broker.stage.after(1).book(report_of(intent, order_id, executed=100))
-    return 100 * price + RULEBOOK.fee(100 * price)
 
 
 def test_a_broker_that_deducts_at_once_holds_nothing_back_beside_a_piece():
