@@ -10,7 +10,7 @@ import pytest
 
 from bot.cli import unread
 from bot.cli.unread import Unread
-from tests.faults.hanging import trading
+from tests.faults.hanging import RESTING, trading
 
 SIZE = 1 << 16
 
@@ -80,9 +80,8 @@ async def test_a_bot_trades_and_answers_while_nobody_reads_its_screen(tmp_path: 
         os.close(screen)
 
         await hanging.ask("cancel", all=True)
-        await hanging.until(lambda it: not it["open_orders"])
-        # Answered after whatever was told before it.
-        await hanging.ask("pause", strategy=None, reason="nobody looks")
+        await hanging.until(lambda _: hanging.journalled("CANCELLED") == len(RESTING))
+        await hanging.until_told("nobody looks")
 
         read = hanging.bot.stdout.fileno()
         os.set_blocking(read, False)

@@ -85,10 +85,22 @@ class Hanging:
         """Count the orders that are in a state by the journal: the bot itself knows a moment
         sooner.
         """
+        return self._count("select count(*) from orders where state = ?", state)
+
+    async def until_told(self, reason: str) -> None:
+        """Ask for a pause, and wait until it is in the journal. What was there before has been
+        shown by then: a commit begins when everything of the last one was.
+        """
+        await self.ask("pause", strategy=None, reason=reason)
+        give_up = time.monotonic() + WITHIN_S
+        while not self._count("select count(*) from halts where reason = ?", reason):
+            assert time.monotonic() < give_up, reason
+            await asyncio.sleep(0.02)
+
+    def _count(self, query: str, value: str) -> int:
         file = f"file:{self.state_dir / 'journal.db'}?mode=ro"
         with closing(sqlite3.connect(file, uri=True)) as reader:
-            query = "select count(*) from orders where state = ?"
-            return int(reader.execute(query, [state]).fetchone()[0])
+            return int(reader.execute(query, [value]).fetchone()[0])
 
     async def call(self, *arguments: str) -> tuple[str, float]:
         """Give the command line a command; return what it prints, and the seconds."""
