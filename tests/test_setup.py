@@ -113,6 +113,8 @@ def test_script_and_project_name_the_same_pythons() -> None:
     assert f'requires-python = ">=3.{lowest},<3.{int(highest) + 1}"' in (
         ROOT / "pyproject.toml"
     ).read_text("utf-8")
+    chosen = f"(3, {lowest}) <= sys.version_info[:2] <= (3, {highest})"
+    assert chosen in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 @pytest.mark.process
