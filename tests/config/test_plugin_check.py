@@ -98,6 +98,62 @@ def test_a_class_that_the_engine_can_use_passes(tmp_path: Path, body: str) -> No
     assert check(project(tmp_path, HEAD + body + hook)).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("attribute", "says"),
+    [
+        ("closes = []", "'closes' is one list for all symbols"),
+        ("last = {'FPT': 0}", "'last' is one dict for all symbols"),
+        ("seen = set()", "'seen' is one set for all symbols"),
+        ("recent = collections.deque(maxlen=5)", "'recent' is one deque for all symbols"),
+        ("counts = collections.Counter()", "'counts' is one Counter for all symbols"),
+        ("days = collections.defaultdict(list)", "'days' is one defaultdict for all symbols"),
+        ("line = bytearray()", "'line' is one bytearray for all symbols"),
+        ("_closes = []", "set self._closes in on_start alone"),
+        ("_closes: list[int] = []", "or they are to share it, write its name in capitals"),
+        ("closes: list = []", "bool; what changes in a run is set up in on_start"),
+    ],
+)
+def test_what_a_class_would_mix_up_between_its_symbols_is_refused(
+    tmp_path: Path, attribute: str, says: str
+) -> None:
+    body = f"import collections\n{HEAD}    {attribute}\n{ON_BAR}"
+
+    [problem] = problems_of(project(tmp_path, body))
+
+    assert (problem.code, problem.line) == ("E-CFG-032", 5)
+    assert says in problem.message
+
+
+def test_what_a_base_class_would_mix_up_is_refused_until_the_class_has_another(
+    tmp_path: Path,
+) -> None:
+    base = "from bot import Strategy\n\n\nclass Base(Strategy):\n    closes = []\n\n\n"
+    mine = "class Mine(Base):\n" + ON_BAR
+
+    [problem] = problems_of(project(tmp_path, base + mine, use="strategies/mine.py:Mine"))
+
+    assert "'closes' is one list for all symbols" in problem.message
+    check(project(tmp_path, base + mine + "    closes = ()\n", use="strategies/mine.py:Mine"))
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "HOURS = [10, 11]",
+        "_BY_DAY = {}",
+        "hours = (10, 11)",
+        "days = frozenset({1})",
+        "latest: ClassVar[dict[str, int]] = {}",
+        "latest: ClassVar = {}",
+        "__slots__ = []",
+    ],
+)
+def test_what_cannot_change_or_is_meant_to_be_shared_passes(tmp_path: Path, attribute: str) -> None:
+    body = f"from typing import ClassVar\n{HEAD}    {attribute}\n{ON_BAR}"
+
+    assert check(project(tmp_path, body)).warnings == ()
+
+
 def test_all_that_is_wrong_with_a_class_is_told_at_once(tmp_path: Path) -> None:
     body = "    def __init__(self, a, b): ...\n    def on_bars(self, b): ...\n"
     body += "    async def on_quote(self, quote): ...\n"
@@ -233,11 +289,11 @@ def test_what_only_the_made_up_bar_makes_a_hook_raise_is_no_warning(tmp_path: Pa
 
 
 def test_a_run_begins_with_classes_that_have_seen_no_bar(tmp_path: Path) -> None:
-    body = "    seen = []\n\n    def on_bar(self, bar):\n        self.seen.append(bar)\n"
+    body = "    SEEN = []\n\n    def on_bar(self, bar):\n        self.SEEN.append(bar)\n"
 
     checked = check_file(project(tmp_path, HEAD + body), market=MARKET)
 
-    assert vars(checked.factory)["seen"] == []
+    assert vars(checked.factory)["SEEN"] == []
 
 
 def test_a_class_is_sound_or_not_whatever_file_names_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ strategies from starting.
 import inspect
 import math
 import typing
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +45,7 @@ FAILURES: Final = (Exception, SystemExit)
 _BASE_NAMES: Final = frozenset(
     name for name in (*dir(Strategy), *vars(Strategy())) if not name.startswith("_")
 )
+_CHANGEABLE: Final = (list, dict, set, deque, bytearray)
 _VIEWS: Final = (BarView, Indicator, PositionView, AccountView)
 """What a hook is given, which is never None."""
 
@@ -87,6 +89,7 @@ def require_sound(factory: type[Strategy]) -> None:
         problems.append(_class_problem(factory, message))
     try:
         parameters_of(factory)
+        problems += _shared_problems(factory)
     except OperatorMistake as mistake:
         problems += mistake.problems
     if problems:
@@ -114,7 +117,8 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     }
     for name, kind in own.items():
         if kind not in PARAMETER_TYPES:
-            message = f"a file cannot set {name!r}: annotate it as int, float, str or bool"
+            message = f"a file cannot set {name!r}: annotate it as int, float, str or bool; "
+            message += "what changes in a run is set up in on_start"
         elif name in _BASE_NAMES:
             message = f"every strategy already has a {name!r}: rename the parameter"
         elif not _is_of(kind, default := getattr(factory, name, None)):
@@ -244,6 +248,21 @@ def _hook_problems(factory: type[Strategy], name: str) -> Iterator[Problem]:
     if not _takes(getattr(factory, name), len(wanted) - is_static):
         text = f"wanted def {name}({', '.join(wanted)})"
         yield _function_problem(factory, name, f"{name} has the wrong arguments: {text}")
+
+
+def _shared_problems(factory: type[Strategy]) -> Iterator[Problem]:
+    """Refuse containers of a class that symbols would mix up, unless capitals or ClassVar show that
+    they are meant to be shared.
+    """
+    own = factory.__mro__[: factory.__mro__.index(Strategy)]
+    hints = typing.get_type_hints(factory)
+    for name in dict.fromkeys(name for cls in reversed(own) for name in vars(cls)):
+        value = inspect.getattr_static(factory, name)
+        is_meant = name.isupper() or ClassVar in (hints.get(name), get_origin(hints.get(name)))
+        if isinstance(value, _CHANGEABLE) and not is_meant and not name.startswith("__"):
+            text = f"{name!r} is one {type(value).__name__} for all symbols, which would mix them "
+            text += f"up: set self.{name} in on_start alone. If it never changes, or they are to "
+            yield _class_problem(factory, f"{text}share it, write its name in capitals")
 
 
 def _hook_hint(name: str) -> str:
