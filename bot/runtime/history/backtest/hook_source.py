@@ -5,7 +5,6 @@ the hook.
 """
 
 import ast
-import inspect
 import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,14 +38,17 @@ def hook_of(factory: type[Strategy]) -> Hook | None:
     is_usual = factory.__getattribute__ is object.__getattribute__ and all(
         getattr(factory, name) is getattr(Strategy, name) for name in (*REQUESTS, "position")
     )
-    return _read(function) if is_plain and is_usual else None
+    if not is_plain or not is_usual or function.__closure__:
+        return None
+    return _read(function.__code__, function.__code__.co_filename)
 
 
 @lru_cache(maxsize=HOOKS_MAX)
-def _read(function: FunctionType) -> Hook | None:
-    code = function.__code__
+def _read(code: CodeType, file: str) -> Hook | None:
+    """Keep the code and not the function, which would keep all that its module holds: each trial
+    of a search has a module of its own.
+    """
     try:
-        file = inspect.getsourcefile(function) or ""
         tree = ast.parse("".join(linecache.getlines(file)))
         if code not in _codes_in(compile(tree, file, "exec", dont_inherit=True)):
             return None
@@ -59,7 +61,7 @@ def _read(function: FunctionType) -> Hook | None:
         if code.co_firstlineno == min([each.lineno, *(one.lineno for one in each.decorator_list)])
     )
     found = next(definitions, None)
-    if found is None or found.decorator_list or function.__closure__:
+    if found is None or found.decorator_list:
         return None
     given = found.args
     names = [each.arg for each in (*given.posonlyargs, *given.args)]

@@ -1,8 +1,9 @@
 """One trial of a search: a strategy with some values of its parameters, over all the days.
 
 `question_of` builds a search's question from user input; `run_trial` plays one trial of it, in a
-worker. Each process reads strategy and bars once and keeps them. The result is the gain of each
-day, from which windows are cut, so that one run serves every fold.
+worker. Each process reads the bars once and keeps them; the strategy's Python is run anew for each
+trial, which so finds nothing that an earlier one has left in a class or module. The result is the
+gain of each day, from which windows are cut, so that one run serves every fold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from bot.config.problems import OperatorMistake, shown_path
 from bot.config.settings.load import Loaded, load_settings
 from bot.config.strategies.invoke import files_of
 from bot.config.strategies.plugin_check import RefusedParameters, make
+from bot.config.strategies.plugins import find_strategy
 from bot.domain.rulebook import Rulebook
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.history.backtest.figures import daily
@@ -100,9 +102,13 @@ def run_trial(job: Job, values: Values) -> TrialResult | Failure:
 def play(job: Job, values: Values) -> BacktestResult:
     """Run the backtest of a trial. Raises OperatorMistake."""
     spec = prepared(job)
-    [strategy] = spec.strategies
-    plan = replace(strategy.plan, parameters={**strategy.plan.parameters, **values})
-    return run_backtest(replace(spec, strategies=(replace(strategy, plan=plan),)))
+    [known] = spec.strategies
+    plan = replace(known.plan, parameters={**known.plan.parameters, **values})
+    folder = Path(job.base_dir) if job.base_dir else Path(job.strategy).parent
+    strategy = replace(known, plan=plan, factory=find_strategy(plan.use, folder))
+    if code_of(strategy) != job.code:
+        raise _changed(_code_words(job))
+    return run_backtest(replace(spec, strategies=(strategy,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +174,8 @@ def rules_of(spec: BacktestSpec) -> str:
 @lru_cache(maxsize=JOBS_KEPT)
 def prepared(job: Job) -> BacktestSpec:
     """Read what a job refers to, once in a process. Raises OperatorMistake."""
-    path = Path(job.strategy)
     wanted = Wanted(
-        files=(path,),
+        files=(Path(job.strategy),),
         data=tuple(Path(each) for each in job.data),
         first=job.first,
         last=job.last,
@@ -183,15 +188,23 @@ def prepared(job: Job) -> BacktestSpec:
     spec = spec_of(wanted)
     [strategy] = spec.strategies
     began_with = {
-        f"{shown_path(path)} or its Python": (code_of(strategy), job.code),
+        _code_words(job): (code_of(strategy), job.code),
         "the content of the data": (content_of(spec), job.content),
         "the rules of the market": (rules_of(spec), job.market),
         "a risk setting": (risk_of(wanted.loaded), job.rules),
     }
     if changed := [name for name, (now, then) in began_with.items() if now != then]:
-        text = f"{changed[0]} is not what the search began with: start it anew"
-        raise OperatorMistake.of("E-OPT-006", text)
+        raise _changed(changed[0])
     return replace(spec, source=KeptBars(spec.source))
+
+
+def _code_words(job: Job) -> str:
+    return f"{shown_path(Path(job.strategy))} or its Python"
+
+
+def _changed(what: str) -> OperatorMistake:
+    text = f"{what} is not what the search began with: start it anew"
+    return OperatorMistake.of("E-OPT-006", text)
 
 
 class KeptBars:

@@ -1,8 +1,10 @@
 """What is foreseen of a hook is what the hook does; what is not understood is left to the hook."""
 
+import gc
 import importlib.util
 import math
 import random
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -164,16 +166,45 @@ def test_what_an_instance_does_in_its_own_way_is_left_to_it() -> None:
     assert asked_and_foreseen(strategy)[1] is None
 
 
-def test_a_file_that_was_changed_since_is_not_the_code_that_runs(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    text = "from bot import Strategy\n\n\nclass Mine(Strategy):\n    def on_bar(self, bar):\n"
-    file.write_text(f"{text}        if bar.close > 10:\n            self.buy(100)\n")
+MINE = """\
+from bot import Strategy
+
+
+class Mine(Strategy):
+    def on_bar(self, bar):
+        if bar.close > 10:
+            self.buy(100)
+"""
+
+
+def run_file(file: Path) -> type[Strategy]:
     spec = importlib.util.spec_from_file_location("mine", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    found: type[Strategy] = module.Mine
+    return found
 
-    file.write_text(f"{text}        if bar.close > 11:\n            self.buy(100)\n")
 
-    assert hook_of(module.Mine) is None
+def test_a_file_that_was_changed_since_is_not_the_code_that_runs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    mine = run_file(file)
+
+    file.write_text(MINE.replace("10:", "11:"))
+
+    assert hook_of(mine) is None
+
+
+def test_a_file_that_is_run_anew_is_read_once_and_nothing_of_a_run_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    first, second = run_file(file), run_file(file)
+    known, held = hook_of(first), weakref.ref(first)
+
+    del first
+    gc.collect()
+
+    assert held() is None
+    assert known is hook_of(second) is not None

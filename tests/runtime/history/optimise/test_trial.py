@@ -81,6 +81,51 @@ def test_a_check_that_raises_is_told_with_the_values_that_it_was_given(tmp_path:
         asked.refuse({"fast": 7})
 
 
+ONCE = """\
+from bot import Strategy
+
+DONE = []
+
+class Once(Strategy):
+    fast: int = 5
+    BOUGHT = {}
+
+    def on_bar(self, bar):
+        if not DONE and not self.BOUGHT:
+            DONE.append(self.symbol)
+            self.BOUGHT[self.symbol] = self.fast
+            self.buy()
+"""
+
+
+def asked_once(folder: Path) -> Question:
+    (folder / "once.py").write_text(ONCE)
+    file = folder / "mine.yaml"
+    file.write_text(STRATEGY.replace("sma_cross", "once.py:Once").replace(", slow: 20", ""))
+    return asked_of(Wanted((file,), first=FIRST_DAY, last=LAST_DAY), "fast=3..6")
+
+
+def test_a_trial_finds_nothing_that_an_earlier_one_left_in_class_or_module(tmp_path: Path) -> None:
+    job = asked_once(tmp_path).job
+
+    first, again = run_trial(job, {"fast": 3}), run_trial(job, {"fast": 3})
+
+    assert isinstance(first, TrialResult)
+    assert first.costs > 0
+    assert again == first
+
+
+def test_a_strategy_that_changes_between_two_trials_ends_the_search(tmp_path: Path) -> None:
+    job = asked_once(tmp_path).job
+    assert isinstance(run_trial(job, {"fast": 3}), TrialResult)
+
+    (tmp_path / "once.py").write_text(ONCE.replace("self.buy()", "self.buy(200)"))
+    found = run_trial(job, {"fast": 3})
+
+    assert isinstance(found, Failure)
+    assert "mine.yaml or its Python is not what the search began with" in found.problem
+
+
 def test_the_bars_and_risk_settings_of_a_bot_are_those_of_its_backtests(tmp_path: Path) -> None:
     config, file = tmp_path / "bot.yaml", tmp_path / "mine.yaml"
     file.write_text(STRATEGY)
