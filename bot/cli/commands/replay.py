@@ -64,12 +64,7 @@ def command(
     recording is damaged.
     """
     # The recording modules are slow to import, and help pages do not need them.
-    from bot.runtime.history.backtest.what_if import (
-        COUNTED,
-        load_strategies_from,
-        trade_again,
-        what_if,
-    )
+    from bot.runtime.history.backtest.what_if import COUNTED, trade_again, what_if
     from bot.runtime.history.recording.recordings import Unusable
     from bot.runtime.history.recording.replay import replay_day
 
@@ -85,10 +80,9 @@ def command(
             told += [f"  {words:<16}{count:>8,}" for words, count in orders.items()]
             print_result(invocation, {"day": day, "fill": fill, "orders": orders}, told)
             return
-        others = load_strategies_from(strategies, day) if strategies else ()
         with progress_bar(invocation, f"replaying {day}") as progress:
-            if others:
-                _show_other(invocation, what_if(loaded.state_dir, day, others, progress))
+            if strategies:
+                _show_other(invocation, what_if(loaded.state_dir, day, strategies, progress))
                 return
             found = replay_day(loaded.state_dir, day, progress)
     except Unusable as error:

@@ -291,10 +291,13 @@ def load_strategies_from(files: Sequence[Path], day: date) -> tuple[LoadedStrate
 def what_if(
     state_dir: Path,
     day: date,
-    strategies: Sequence[LoadedStrategy],
+    files: Sequence[Path],
     progress: Progress = lambda _: None,
 ) -> WhatIf:
-    """Feed a recorded day to other strategies. Raises Unusable if nothing of it can be read."""
+    """Feed a recorded day to other strategies, loaded anew for each run as by a restart.
+
+    Raises Unusable if nothing of it can be read, OperatorMistake if a file is broken.
+    """
     folders = recorded_runs(state_dir, day)
     recorded, now, damage = list[Decision](), list[Decision](), list[str]()
     for at, folder in enumerate(folders):
@@ -304,7 +307,7 @@ def what_if(
 
         try:
             head, ways = read_head(folder)
-            other = Other(head, strategies)
+            other = Other(head, load_strategies_from(files, day))
             parts = [part for each in folders_of(state_dir, head, day) for part in parts_of(each)]
             for row in sealed_rows(parts, show):
                 if row.kind == GAP:

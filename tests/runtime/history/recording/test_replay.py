@@ -13,7 +13,7 @@ import pytest
 
 from bot.domain.errors import Fault
 from bot.engine.settings import StrategyFault
-from bot.runtime.history.backtest.what_if import trade_again
+from bot.runtime.history.backtest.what_if import trade_again, what_if
 from bot.runtime.history.recording.recordings import (
     GAP,
     OpenPart,
@@ -100,6 +100,31 @@ def test_what_a_run_decided_is_decided_again(state: Path) -> None:
     ]
     assert found.decisions > 2
     assert found.is_equal
+
+
+STARTED = """
+from bot import Strategy
+
+BEGUN = []
+
+
+class Started(Strategy):
+    def on_start(self):
+        BEGUN.append(self.symbol)
+        print(f"begun {len(BEGUN)} times")
+"""
+
+
+def test_other_strategies_begin_each_run_of_a_day_as_after_a_restart(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "started.py").write_text(STARTED)
+    file = tmp_path / "started.yaml"
+    file.write_text(json.dumps(once("started", use="started.py:Started", params={})))
+
+    what_if(project / "state", DAY, [file])
+
+    assert capsys.readouterr().err == "begun 1 times\n" * 2
 
 
 @every_row("fill", ["touch", "depth", "queue"])
