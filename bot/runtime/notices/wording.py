@@ -14,6 +14,7 @@ from typing import Final
 
 from bot.domain.entry import (
     DAY_NOTE,
+    Decision,
     Entry,
     Fill,
     IntentMoved,
@@ -23,6 +24,7 @@ from bot.domain.entry import (
     RunState,
     StateChanged,
     Transition,
+    Verdict,
 )
 from bot.domain.local_time import minute_of
 from bot.domain.notice import SEVERITIES, Notice, NoticeKind, Volume
@@ -38,6 +40,8 @@ Told = Callable[[str, str, str, Mapping[str, object]], str]
 """Words an alert in a language: language, English text, code, facts."""
 INTENTS_MAX: Final = 2_000
 _BROKER_AWAY: Final = "BROKER_AWAY"
+_HELD: Final = "order_held"
+"""The group of all that is told of an order that waits for a token: it stays in order of time."""
 _STATES: Final = {
     RunState.HALTED: NoticeKind.HALTED,
     RunState.NEEDS_2FA: NoticeKind.TWO_FACTOR,
@@ -112,7 +116,7 @@ class Wording:
             kind=kind,
             group=group or kind,
             text=text,
-            money=found["money"].get(kind, ""),
+            money=found["money"].get(group, found["money"].get(kind, "")),
             do=found["do"].get(kind, "") if has_do else "",
         )
 
@@ -180,6 +184,7 @@ class Picker:
         self._wording = wording
         self._told = told
         self._intents: dict[str, Intent] = {}
+        self._held_now = ""
         self._is_ill = False
 
     def pick(self, entry: Entry) -> list[Notice]:
@@ -192,11 +197,23 @@ class Picker:
                 return [self.of_fill(entry)]
             case IntentRecorded(intent=intent):
                 self.keep(intent)
+                if intent.follows is not None:
+                    return [self.of_follower(entry)]
+            case IntentMoved(to_state=SendState.HELD):
+                self._held_now = entry.intent_id  # its refusal, which comes next, is no end
+            case Decision(verdict=Verdict.HELD):
+                until = minute_of(datetime.fromisoformat(str(entry.numbers["until"])))
+                return [self._of_held(entry.at, entry.request_id or "", "held", until=until)]
+            case IntentMoved(from_state=SendState.HELD, to_state=SendState.EXPIRED_LOCAL):
+                reason = self._told(self._wording.language, entry.reason, "", {})
+                return [self._of_held(entry.at, entry.intent_id, "held_ended", reason=reason)]
+            case IntentMoved(from_state=SendState.HELD):
+                pass  # it is requested again, as an intent that follows it
             case IntentMoved(to_state=SendState.REFUSED):
                 order = self._order(entry.intent_id)
                 text = self._wording.said("refused", order=order, reason=entry.reason)
                 return [self._wording.notice(entry.at, NoticeKind.REJECTION, text)]
-            case Transition(to_state=OrderState.REJECTED):
+            case Transition(to_state=OrderState.REJECTED) if entry.intent_id != self._held_now:
                 order = self._order(entry.intent_id or "") or str(entry.order_id)
                 reason = entry.note or entry.broker_status or ""
                 text = self._wording.said("rejected", order=order, reason=reason)
@@ -253,11 +270,23 @@ class Picker:
             text += f". {said('why', why=intent.why)}"
         return self._wording.notice(entry.at, NoticeKind.FILL, text)
 
+    def of_follower(self, entry: IntentRecorded) -> Notice:
+        """Return the notice of what became of a held order once there was a token."""
+        again, first = entry.intent.intent_id, entry.intent.follows or ""
+        if entry.state is SendState.DENIED:
+            return self._of_held(entry.at, first, "held_ended", reason=entry.reason)
+        return self._of_held(entry.at, first, "held_sent", again=again)
+
     def keep(self, intent: Intent) -> None:
         """Remember why an order is placed."""
         if len(self._intents) >= INTENTS_MAX:
             del self._intents[next(iter(self._intents))]
         self._intents[intent.intent_id] = intent
+
+    def _of_held(self, at: datetime, intent_id: str, said: str, **facts: object) -> Notice:
+        text = self._wording.said(said, order=self._order(intent_id), **facts)
+        kind = NoticeKind.REJECTION
+        return self._wording.notice(at, kind, text, group=_HELD, has_do=False)
 
     def _order(self, intent_id: str) -> str:
         intent = self._intents.get(intent_id)

@@ -1,7 +1,8 @@
 """What is picked as a notice, and that each alert has a kind of notice."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,15 @@ from ruamel.yaml import YAML
 import bot
 from bot.domain.entry import DAY_NOTE, Note, StateChanged
 from bot.domain.message import BrokerHealthChanged, Event, JournalHealthChanged
-from bot.domain.notice import SEVERITIES, NoticeKind
+from bot.domain.notice import SEVERITIES, NoticeKind, Volume
+from bot.runtime.notices.policy import Ready
 from bot.runtime.notices.wording import KINDS, Picker, Wording, texts
-from tests.engine.stage import Stage
+from tests.engine.stage import PLAN, Stage
 from tests.rows import every_row
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
 STANDBY = ("standby_blind", "standby_sees")
+HELD: Final = ("order_held",)
 JOURNAL: Final = ("journal_away", "nothing_kept", "maybe_taken", "journal_back")
 """Groups with a title of their own."""
 CLOSED = datetime(2026, 11, 19, 8, 15, tzinfo=UTC)
@@ -31,7 +34,7 @@ def test_every_alert_has_a_kind_and_no_kind_is_of_an_alert_that_is_gone() -> Non
 def test_every_kind_has_a_severity_and_a_title_in_both_languages() -> None:
     assert set(SEVERITIES) == set(NoticeKind)
     for language in ("en", "vi"):
-        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL, *STANDBY}
+        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL, *STANDBY, *HELD}
 
 
 def test_both_languages_say_the_same_things() -> None:
@@ -88,3 +91,76 @@ def test_a_dead_broker_is_told_and_so_is_its_end_whenever_the_journal_is_away(
 
     assert len(texts_told) == len(told)
     assert all(text.startswith(part) for text, part in zip(texts_told, told, strict=True))
+
+
+def _held(stage: Stage) -> None:
+    stage.block_for_token(stage.buy(100, 27_000))
+
+
+def _released(stage: Stage) -> None:
+    _held(stage)
+    stage.after(60).quote()
+    stage.account()
+    stage.token()
+
+
+def _denied(stage: Stage) -> None:
+    _held(stage)
+    stage.cash = 1_000_000
+    stage.account()
+    stage.after(60).quote()
+    stage.account()
+    stage.token()
+
+
+def _given_up(stage: Stage) -> None:
+    _held(stage)
+    stage.pass_time(121)
+
+
+_BUY: Final = "L-0001 BUY 100 HPG 27,000"
+_AND: Final = "is checked again and goes out by itself: don't place it by hand"
+_VI: Final = "bot kiểm tra lại rồi tự gửi: đừng tự đặt lệnh này"
+_GONE: Final = f"{_BUY} was held for a 2FA token and is not sent any more"
+_NOTHING: Final = "Nothing was bought or sold by it"
+
+
+@every_row(
+    ("language", "happens", "told"),
+    [
+        (
+            "en",
+            _held,
+            f"{_BUY} is held for a 2FA token until 09:32. With one (bot otp) it {_AND}",
+        ),
+        (
+            "vi",
+            _held,
+            f"L-0001 MUA 100 HPG 27,000 chờ mã 2FA đến 09:32. Khi có mã (bot otp), {_VI}",
+        ),
+        ("en", _released, f"{_BUY} goes out as L-0002: there is a 2FA token"),
+        (
+            "en",
+            _denied,
+            f"{_GONE}: needs 2,704,050 VND with the fee, and 1,000,000 are free. {_NOTHING}",
+        ),
+        ("en", _given_up, f"{_GONE}: no 2FA within 2 min. {_NOTHING}"),
+    ],
+)
+def test_an_order_that_waits_for_a_token_is_not_told_as_one_that_was_rejected(
+    language: str, happens: Callable[[Stage], None], told: str
+) -> None:
+    stage = Stage(replace(PLAN, hold_2fa=timedelta(seconds=120)))
+    wording = Wording(language, "mine", "live")
+    picker = Picker(wording, lambda _, text, *__: text)
+
+    happens(stage)
+
+    notices = [notice for entry in stage.entries for notice in picker.pick(entry)]  # type: ignore[arg-type]
+    found = [each for each in notices if each.kind is NoticeKind.REJECTION]
+    assert found[-1].text == told
+    assert {(each.money, each.do) for each in found} == {("", "")}
+    ready = Ready(found[0].at, found[0].kind, (found[0],), 1)
+    title = {"en": "order held for a 2FA token", "vi": "lệnh chờ mã 2FA"}[language]
+    assert wording.message(ready, Volume.ON).title == f"LIVE mine: {title}"
+    assert len(found) == (1 if happens is _held else 2)
