@@ -290,11 +290,13 @@ def _close_day(state: State, event: AccountRead) -> None:
     if state.reconciling.breaks or left or gone:
         held = [f"{name} is not accepted" for name in state.reconciling.breaks]
         text = f"{state.trading_date} ends with open questions: {'; '.join(held + left + gone)}"
-        then = "The next day begins with what the broker says about them"
+        next_day, then = "BROKER", "The next day begins with what the broker says about them"
         if held:
-            then = "The bot trades again only when each break is accepted"
+            next_day, then = "HELD", "The bot trades again only when each break is accepted"
         elif not left:
+            next_day = "MISSING"
             then = "The next day begins with them still missing (bot status)"
+        numbers["next_day"] = next_day
         state.alert("DAY_UNSETTLED", f"{text}. {then}. Look at: bot reconcile", numbers)
     else:
         text = f"{state.trading_date}: journal, day order book, shares and cash agree"

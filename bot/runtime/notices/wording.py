@@ -14,6 +14,7 @@ from typing import Final
 
 from bot.domain.entry import (
     DAY_NOTE,
+    FLATTEN_NOTE,
     Decision,
     Entry,
     Fill,
@@ -42,6 +43,12 @@ INTENTS_MAX: Final = 2_000
 _BROKER_AWAY: Final = "BROKER_AWAY"
 _HELD: Final = "order_held"
 """The group of all that is told of an order that waits for a token: it stays in order of time."""
+_APART: Final = {
+    "SYMBOL_HALTED": "symbol_halted",
+    "NONCE_BROKEN": "nonce_broken",
+    "NONCES_NOT_TRUSTED": "nonce_broken",
+}
+"""The groups of alerts that are as urgent as a halt, while the bot's orders go on."""
 _STATES: Final = {
     RunState.HALTED: NoticeKind.HALTED,
     RunState.NEEDS_2FA: NoticeKind.TWO_FACTOR,
@@ -221,16 +228,20 @@ class Picker:
         return []
 
     def of_note(self, entry: Note) -> list[Notice]:
-        """Return the notices for an alert, or for the day's summary."""
+        """Return the notices for an alert, the day's summary, or the course of a flatten."""
         if entry.kind == DAY_NOTE:
             return [self._wording.notice(entry.at, NoticeKind.SUMMARY, entry.text)]
+        if entry.kind == FLATTEN_NOTE:
+            told = self._told(self._wording.language, entry.text, "", {})
+            text = self._wording.said("flatten", text=told)
+            return [self._wording.notice(entry.at, NoticeKind.HALTED, text, group="flatten")]
         code = str(entry.numbers.get("alert") or "")
         if not code:
             return []
         self._is_ill |= code == _BROKER_AWAY
         kind = KINDS.get(code, NoticeKind.TROUBLE)
         text = self._told(self._wording.language, entry.text, code, entry.numbers)
-        group = kind if kind is NoticeKind.HALTED else code
+        group = _APART.get(code, kind if kind is NoticeKind.HALTED else code)
         # it is repeated at limited intervals, each time as a reminder
         if code.startswith("TWO_FACTOR_"):
             group = f"{code} {entry.numbers.get('asked')}"

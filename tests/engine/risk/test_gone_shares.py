@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from bot.cli.telling.languages import catalogue
 from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import Decision, Fill, Note
 from bot.domain.instrument import Phase
@@ -116,6 +117,11 @@ def test_a_day_with_shares_that_are_gone_does_not_end_as_agreed():
     assert told.text == (
         "2026-11-19 ends with open questions: 200 HPG that strategies count are gone. The next day "
         "begins with them still missing (bot status). Look at: bot reconcile"
+    )
+    assert catalogue("vi").told("DAY_UNSETTLED", told.numbers) == (
+        "Hết ngày mà chưa rõ tất cả: chênh lệch chưa chấp nhận: -; còn chưa rõ: thiếu 200 HPG mà "
+        "chiến lược vẫn tính. Ngày sau bắt đầu khi số đó vẫn còn thiếu (bot status). "
+        "Hãy xem: bot reconcile"
     )
     assert "agree" not in " ".join(each.text for each in broker.stage.all(Note))
 

@@ -9,17 +9,20 @@ from typing import Final
 from ruamel.yaml import YAML
 
 import bot
+from bot.cli.telling.languages import told as in_language
 from bot.domain.entry import DAY_NOTE, Note, StateChanged
 from bot.domain.message import BrokerHealthChanged, Event, JournalHealthChanged
-from bot.domain.notice import SEVERITIES, NoticeKind, Volume
+from bot.domain.notice import SEVERITIES, NoticeKind, Severity, Volume
+from bot.domain.operations import Action, OperatorActed
 from bot.runtime.notices.policy import Ready
 from bot.runtime.notices.wording import KINDS, Picker, Wording, texts
+from tests.engine.risk.test_gone_shares import holding
 from tests.engine.stage import PLAN, Stage
 from tests.rows import every_row
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
 STANDBY = ("standby_blind", "standby_sees")
-HELD: Final = ("order_held",)
+OTHERS: Final = ("order_held", "symbol_halted", "nonce_broken", "flatten")
 JOURNAL: Final = ("journal_away", "nothing_kept", "maybe_taken", "journal_back")
 """Groups with a title of their own."""
 CLOSED = datetime(2026, 11, 19, 8, 15, tzinfo=UTC)
@@ -34,7 +37,7 @@ def test_every_alert_has_a_kind_and_no_kind_is_of_an_alert_that_is_gone() -> Non
 def test_every_kind_has_a_severity_and_a_title_in_both_languages() -> None:
     assert set(SEVERITIES) == set(NoticeKind)
     for language in ("en", "vi"):
-        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL, *STANDBY, *HELD}
+        assert set(texts(language)["titles"]) == {*NoticeKind, *JOURNAL, *STANDBY, *OTHERS}
 
 
 def test_both_languages_say_the_same_things() -> None:
@@ -51,6 +54,87 @@ def test_the_sum_of_a_day_is_a_notice_and_a_plain_note_is_none() -> None:
 
     assert (summary.kind, summary.text) == (NoticeKind.SUMMARY, "2 orders: 2 filled · nothing open")
     assert picker.pick(Note(CLOSED, "PULSE", "2 on")) == []
+
+
+_HALTED: Final = "No new order goes out; positions stay as they are."
+_WRONG: Final = "What the bot believes it owns may be wrong"
+_MEANS: Final = {
+    _HALTED: (
+        "ORDERS_HALTED LOSS_HALT API_CHANGED ORDER_REDIRECTED ENGINE_FAULT INVARIANT_BROKEN "
+        "JOURNAL_LOST JOURNAL_DAMAGED CRASH_LOOP"
+    ),
+    "": "SYMBOL_HALTED NONCE_BROKEN NONCES_NOT_TRUSTED",
+    f"{_WRONG}.": (
+        "BREAK_NOT_ACCEPTED DAY_NOT_COMPARED DAY_UNSETTLED ROW_CONTRADICTS ROW_CORRECTED "
+        "ORDER_LIVES ORDER_REOPENED HISTORY_UNREAD ACCOUNT_OLD ACCOUNT_IN_DOUBT SHARES_GONE "
+        "FILLS_UNSHOWN ENDED_SHOWN_OPEN"
+    ),
+    f"{_WRONG}; it starts no new day until that is settled.": "BREAK",
+}
+_MONEY: Final = {code: means for means, codes in _MEANS.items() for code in codes.split()}
+"""The line of what each alert about a halt or a difference means for the money."""
+
+
+def test_only_what_halts_the_bot_or_holds_its_next_day_says_so() -> None:
+    wording = Wording("en", "mine", "live")
+    picker = Picker(wording, lambda _, text, *__: text)
+
+    found = {}
+    for code in _MONEY:
+        [notice] = picker.pick(Note(CLOSED, "ALERT", "a text", {"alert": code}))
+        found[code] = notice.money
+
+    kinds = {NoticeKind.HALTED, NoticeKind.DIFFERENCE}
+    assert set(_MONEY) == {code for code, kind in KINDS.items() if kind in kinds}
+    assert found == _MONEY
+    taken = wording.notice(CLOSED, NoticeKind.HALTED, "a text", group="maybe_taken")
+    assert taken.money == ""
+
+
+@every_row(
+    ("language", "code", "title"),
+    [
+        ("en", "SYMBOL_HALTED", "LIVE mine: a symbol is halted"),
+        ("vi", "SYMBOL_HALTED", "LIVE mine: một mã bị dừng"),
+        ("en", "NONCE_BROKEN", "LIVE mine: nonces not trusted"),
+        ("vi", "NONCE_BROKEN", "LIVE mine: nonce không đáng tin"),
+        ("en", "ORDERS_HALTED", "LIVE mine: HALTED"),
+    ],
+)
+def test_a_halted_symbol_is_not_titled_as_a_halted_bot(
+    language: str, code: str, title: str
+) -> None:
+    wording = Wording(language, "mine", "live")
+    [notice] = Picker(wording, lambda _, text, *__: text).pick(
+        Note(CLOSED, "ALERT", "a text", {"alert": code})
+    )
+
+    message = wording.message(Ready(CLOSED, notice.kind, (notice,), 1), Volume.ON)
+
+    assert (message.title, message.severity) == (title, Severity.CRITICAL)
+
+
+@every_row(
+    ("language", "told"),
+    [
+        ("en", "Flatten: sells what the strategies hold, asked for by operator: get out"),
+        (
+            "vi",
+            "Bán hết: bot bán những gì các chiến lược đang giữ, theo yêu cầu của operator: get out",
+        ),
+    ],
+)
+def test_a_flatten_is_told_as_a_halt_that_sells(language: str, told: str) -> None:
+    stage = holding(300).stage
+    stage.news()
+    halt = OperatorActed(stage.now, Action.HALT, "get out", "operator")
+    stage.handle(halt)
+    stage.handle(replace(halt, flatten=True))
+
+    picker = Picker(Wording(language, "mine", "live"), in_language)
+    found = [notice for entry in stage.news() for notice in picker.pick(entry)]
+
+    assert [(each.text, each.money) for each in found if each.group == "flatten"] == [(told, "")]
 
 
 JOURNAL_CUT: Final = JournalHealthChanged(CLOSED, is_healthy=False, detail="journal cut")
