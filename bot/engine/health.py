@@ -12,11 +12,10 @@ started after it.
 The last space on the journal's disk is reserved for answers, cancels and halts: the end of an order
 placed with the disk's last bytes could not be recorded.
 
-A single kind of read that fails while others work is reported until it works again; otherwise it
-would go unnoticed, as the known state just stays as it is: no quote wakes a strategy, no row ends
-an order. Everything else continues, and checks the age of the data it uses. What fails later of the
-same kind is told too, in fewer and fewer alerts while any of it fails. The detail of an order is
-read when something needs it; while it fails, that of an open order is tried now and then.
+A single kind of read that fails while others work is reported until it works again: the known state
+just stays as it is, no quote wakes a strategy, no row ends an order. Everything else continues, and
+checks the age of its data. What fails later of the same kind is told too, in fewer and fewer
+alerts. The detail of an order is read at need; while it fails, an open order's is tried at times.
 """
 
 from collections.abc import Iterable, Mapping
@@ -125,14 +124,8 @@ def _skew(offset: timedelta, most: timedelta) -> Standing:
         f"{clock_words(offset)}: {now_is}. "
         "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
-    facts = {
-        "offset_s": seconds,
-        "off_s": abs(seconds),
-        "is_behind": seconds > 0,
-        "limit_s": most_s,
-        "are_orders_held": is_over,
-    }
-    return Standing("CLOCK_OFFSET", text, facts)
+    facts = {"offset_s": seconds, "off_s": abs(seconds), "is_behind": seconds > 0}
+    return Standing("CLOCK_OFFSET", text, {**facts, "limit_s": most_s, "are_orders_held": is_over})
 
 
 def trouble_alerts(state: State) -> Iterable[Standing]:
@@ -315,6 +308,10 @@ WITHOUT: Final[Mapping[str, str]] = {
         "changed"
     ),
     "the account": (
+        "sales and cancels go on by the last cash and shares that were read, and by the bot's own "
+        "fills; nothing is bought while these are older than {limit_s} s"
+    ),
+    "the account, of any age": (
         "orders go on by the last cash and shares that were read, and by the bot's own fills"
     ),
     "the account, unread today": "no order is sent until it has been read once today",
@@ -393,8 +390,11 @@ def _standing(state: State, kind: str, failing: Mapping[str, str]) -> Standing:
     more = f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else ""
     about = f"{', '.join(names[:SHOWN_MAX])}{more}"
     of = f" of {about}" if about else ""
-    without = kind if state.is_reconciled or kind != "the account" else "the account, unread today"
-    now_is = f"it is asked for again and again: {WITHOUT[without]}"
+    limit, without = state.settings.account_limits.max_account_age, kind
+    limit_s = 0 if limit is None else round(limit.total_seconds())
+    if kind == "the account" and not (state.is_reconciled and limit_s):
+        without += ", of any age" if state.is_reconciled else ", unread today"
+    now_is = f"it is asked for again and again: {WITHOUT[without].format(limit_s=limit_s)}"
     text = f"{kind}{of} can't be read ({detail}); {now_is}. If it lasts, ask the broker"
     facts = {"read": kind, "without": without, "about": about, "detail": detail}
-    return Standing("READ_FAILS", text, facts)
+    return Standing("READ_FAILS", text, {**facts, "limit_s": limit_s})

@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Note, RunState, StateChanged, Verdict
+from bot.cli.telling.languages import catalogue
+from bot.config.limits import AccountSection
+from bot.domain.entry import Decision, Note, RunState, StateChanged, Verdict
 from bot.domain.message import (
     BrokerHealthChanged,
     ClockOffsetChanged,
@@ -20,6 +22,7 @@ from bot.domain.message import (
 from bot.domain.operations import Action, ClockStepped, OperatorActed, StoodStill
 from bot.engine.control_state import PRIORITY
 from bot.engine.health import DETAIL, DETAIL_AGAIN
+from bot.engine.settings import EngineSettings
 from tests.engine.stage import PLAN, Stage
 
 SPAN = timedelta(minutes=10)
@@ -269,6 +272,27 @@ def test_an_account_that_is_unread_today_is_not_said_to_let_orders_go() -> None:
     assert "again and again: orders go on by the last cash and shares that were read" in after
     notes = [note for note in stage.all(Note) if note.numbers.get("alert") == "READ_FAILS"]
     assert notes[0].text == before
+
+
+def test_an_account_that_grows_old_is_not_said_to_let_buys_go() -> None:
+    stage = Stage(settings=EngineSettings(account_limits=AccountSection().to_domain()))
+
+    _read(stage, "the account", fails="HTTP 500")
+    [standing] = stage.engine.status().standing
+    stage.after(120).quote()
+    stage.request(lambda s: s.buy(100, limit=27_000, why="signal"))
+
+    assert stage.last(Decision).code == "ACCOUNT_AGE"
+    assert standing.text == (
+        "the account can't be read (HTTP 500); it is asked for again and again: sales and cancels "
+        "go on by the last cash and shares that were read, and by the bot's own fills; nothing is "
+        "bought while these are older than 120 s. If it lasts, ask the broker"
+    )
+    assert catalogue("vi").told(standing.code, standing.facts) == (
+        "Không đọc được tài khoản (lý do: HTTP 500). Bot hỏi lại liên tục; trong lúc đó: vẫn bán "
+        "và huỷ lệnh theo tiền và chứng khoán đọc lần cuối và theo khớp lệnh của bot; không mua "
+        "khi số liệu cũ hơn 120 giây. Nếu kéo dài, hãy hỏi công ty chứng khoán."
+    )
 
 
 def test_while_nothing_can_be_written_the_status_says_what_to_do() -> None:
