@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import DAY, PLAN, Stage, report_of
 
+ROOT = Path(__file__).resolve().parents[3]
 LUNCH = When(frozenset(), time(11, 0), time(13, 30))
 """A window over lunch: the exchange takes nothing from 11:30 to 13:00, whatever the file says."""
 
@@ -58,6 +60,14 @@ def test_what_is_held_can_be_sold_outside_the_window(when: When) -> None:
 
     found: Decision = stage.last(Decision)
     assert (found.side, found.code) == (Side.SELL, "OK")
+
+
+def test_the_page_of_limits_says_so():
+    page = (ROOT / "docs" / "limits.md").read_text("utf-8")
+    keeps = page.partition("What still keeps a\nsale: ")[2].partition("\n\n")[0]
+
+    assert keeps.endswith("Its own window does not.")
+    assert "window" not in keeps.partition(".")[0]
 
 
 @pytest.mark.parametrize(
