@@ -9,6 +9,7 @@ from bot.cli.explaining import entries
 from bot.cli.telling.languages import catalogue
 from bot.config.problems import ExitCode
 from bot.engine.gate import DENIED_JOURNAL, REFUSAL_CODES
+from bot.engine.risk.checks import HABIT_FROM
 from bot.engine.risk.codes import ASK_CODES, CODES
 from bot.protocol.status import STATUSES
 from tests.cli.stage import call
@@ -154,3 +155,17 @@ def test_the_language_of_the_settings_holds_and_the_flag_outranks_it(tmp_path: P
 
     assert "E-CFG-037 không tìm thấy tệp chiến lược: no strategy file" in by_file.err
     assert "E-CFG-037 no strategy file" in by_flag.err
+
+
+def test_a_paused_strategy_is_not_told_to_go_on_by_a_resume_of_the_bot() -> None:
+    [english, vietnamese] = [call("--lang", each, "errors", "PAUSED").out for each in ("en", "vi")]
+
+    assert "only the strategy is paused: bot strategy enable NAME" in " ".join(english.split())
+    assert "bot strategy enable TÊN" in " ".join(vietnamese.split())
+
+
+def test_the_buy_from_which_the_usual_size_counts_is_the_one_after_the_habit() -> None:
+    words = " ".join(call("errors", "FAT_FINGER").out.split())
+
+    assert HABIT_FROM == 5
+    assert "Checked from its sixth buy on" in words
