@@ -365,7 +365,7 @@ def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
         for symbol, gone in ledger.gone.items():
             yield f"{gone_shares.words_of(symbol, gone)} (bot status)"
     for symbol in status.halted_symbols:
-        yield f"{symbol} is halted (bot resume {symbol})"
+        yield f"{symbol} is halted (bot resume {symbol} --reason …)"
     for each in status.strategies:
         is_for_today = gate.only_sells(state.strategies[each.name])
         if each.state in {"disabled", "paused"} and not is_for_today:

@@ -103,6 +103,7 @@ def test_the_days_summary_says_that_they_need_a_person():
 
     [day] = [each.text for each in broker.stage.all(Note) if each.kind == "DAY"]
     assert "needs you: 200 HPG that strategies count are gone (bot status); HPG is halted" in day
+    assert "HPG is halted (bot resume HPG --reason …)" in day
 
 
 def test_a_day_with_shares_that_are_gone_does_not_end_as_agreed():
