@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.config.shipped import shipped_dir
-from bot.config.strategies.model import StrategyFile, schema
+from bot.config.strategies.model import OrderSection, PriceChoice, StrategyFile, schema
 from bot.config.yaml_file import parse_yaml, read_yaml
+from bot.domain.plan import PriceBasis
 
 CASES = Path(__file__).parent / "bad_files" / "strategy"
 KINDS = {
@@ -126,6 +127,15 @@ def test_every_key_is_described() -> None:
     assert all(
         "default" not in rule for part in parts for rule in part.get("properties", {}).values()
     )
+
+
+def test_what_an_order_is_without_its_price_and_expiry_is_said() -> None:
+    told = schema()["$defs"]["OrderSection"]["properties"]
+    order = OrderSection(size={"shares": 100})
+
+    assert (order.price, order.expire) == (PriceChoice(PriceBasis.LAST), None)
+    assert "last (the default)" in told["price"]["description"]
+    assert "left out: never" in told["expire"]["description"]
 
 
 def test_an_editor_without_underscores_in_numbers_is_content() -> None:

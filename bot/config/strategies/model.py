@@ -165,9 +165,9 @@ class OrderSection(_Section):
     type: Literal["LIMIT", "MARKET"] = "LIMIT"
     """LIMIT, or MARKET with a market type as its price."""
     price: Annotated[PriceChoice, order_price] = PriceChoice(PriceBasis.LAST)
-    """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: a market type like MTL or ATC."""
+    """bid, ask, last (the default) or mid, perhaps with '+1 tick'; with MARKET: a type like MTL."""
     expire: _Length = None
-    """After this the unmatched part is cancelled."""
+    """After this the unmatched part is cancelled; left out: never."""
 
 
 class StrategyFile(FileModel):
