@@ -75,8 +75,8 @@ def play(
 
     `bars`: a CSV file (`time,open,high,low,close,volume`, local time of the exchange, plain or
     gzipped) named after its symbol, or a list; gaps within their days are filled with flat bars.
-    `settled_shares` can be sold at once; what is bought settles at T+2. `wake` None: woken by each
-    bar. Exceptions of hooks and of `check` are raised here.
+    `settled_shares` are the account's: with them the strategy sells on the same day what it bought,
+    else at T+2. `wake` None: woken by each bar. Exceptions of hooks and `check` are raised here.
     """
     played = read_bars(bars, symbol) if isinstance(bars, str | Path) else tuple(bars)
     if not played:

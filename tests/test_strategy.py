@@ -265,3 +265,18 @@ def test_cancels_and_market_orders_play_too():
         (Side.BUY, OrderState.FILLED),
         (Side.SELL, OrderState.FILLED),
     ]
+
+
+class SellsAtOnce(Strategy):
+    def on_bar(self, bar):
+        self.sell(100, limit=bar.close)
+
+
+def test_settled_shares_are_the_accounts_and_no_strategy_sells_them():
+    r = play(SellsAtOnce, bars=_bars(27_000, 27_000), settled_shares=1_000)
+
+    assert {one.code for one in r.of(Verdict.BLOCKED)} <= {"SELLABLE", "PHASE"}
+    assert "SELLABLE" in {one.code for one in r.decisions}
+    assert r.orders == ()
+    told = " ".join(str(play.__doc__).split())
+    assert "are the account's: with them the strategy sells on the same day what it bought" in told
