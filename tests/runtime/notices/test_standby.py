@@ -81,7 +81,7 @@ async def test_the_channels_get_both_in_their_language(
         notices = StandbyNotices(loaded, Wording(language, loaded.name, "sandbox"))
         notices.tell("it is off")
         notices.tell("")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):  # the first one of a process imports Apprise
             while len(service.messages) < 2:  # noqa: ASYNC110 (a thread sends it)
                 await asyncio.sleep(0.01)
 
