@@ -32,6 +32,7 @@ pytest.importorskip("optuna", reason="optuna is not installed")
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[4]
 TRIALS = 40
+PATIENCE_S = 120.0
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def dask(kind: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[by
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
-    """The address of a scheduler with two workers, and the workers' process ids."""
+    """The address of a scheduler that has its two workers, and the workers' process ids."""
     worker = ("--nthreads", "1", "--no-nanny", "--local-directory", str(tmp_path))
     with (
         dask("scheduler", tmp_path, "--port", "0"),
@@ -60,8 +61,12 @@ def address(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
     ):
         file = tmp_path / "scheduler.json"
         while not file.exists() or not file.stat().st_size:
-            os.sched_yield()  # the test's own time limit bounds this
-        yield json.loads(file.read_text())["address"], [one.pid, two.pid]
+            sleep(0.01)  # the test's own time limit bounds this
+        where = json.loads(file.read_text())["address"]
+        with cluster(where, connect_s=PATIENCE_S) as (make, _):
+            executor: Any = make()
+            executor._client.wait_for_workers(2, timeout=PATIENCE_S)
+        yield where, [one.pid, two.pid]
 
 
 def asked(found: Search) -> list[object]:
