@@ -19,7 +19,7 @@ import click
 from bot.broker.broker import AllBounds, Broker, open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.errors import BrokerError
-from bot.broker.link import ORDER_BOUNDS, READ_BOUNDS, Bounds
+from bot.broker.link import ORDER_BOUNDS, READ_BOUNDS
 from bot.broker.signer import Credentials, SignedRequest
 from bot.clock import SystemClock
 from bot.domain.account import SubAccount
@@ -29,7 +29,8 @@ from bot.protocol.secret import Secret
 KINDS = range(4)
 """Kinds of floods; the last digit of an account, or of a symbol, says which it meets."""
 DRIP = 3
-BOUNDS = Bounds(deadline_s=1.5, body_bytes_max=READ_BOUNDS.body_bytes_max)
+DRIP_S, PATIENCE_S = 1.5, 60.0
+"""How long an answer may take that never ends, and one that does."""
 
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -41,10 +42,10 @@ def peak_kb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-async def floods(broker: Broker) -> list[str]:
+async def floods(patient: Broker, dripped: Broker) -> list[str]:
     """Return the result of each answer, kind by kind: depth, day order book, place, cancel."""
-    found = [await one for kind in KINDS if kind != DRIP for one in _of_kind(broker, kind)]
-    return found + await asyncio.gather(*_of_kind(broker, DRIP))
+    found = [await one for kind in KINDS if kind != DRIP for one in _of_kind(patient, kind)]
+    return found + await asyncio.gather(*_of_kind(dripped, DRIP))
 
 
 def _of_kind(broker: Broker, kind: int) -> list[Coroutine[None, None, str]]:
@@ -74,25 +75,32 @@ async def _sent(broker: Broker, signed: SignedRequest) -> str:
     return f"an answer of {len(answer.body) // 2**20} MB"
 
 
-async def main(base_url: str, key: str, secret: str) -> None:
-    """Read something small, then the floods."""
+def _opened(base_url: str, key: str, secret: str, deadline_s: float) -> Broker:
     clock = SystemClock()
     waiter = SystemWaiter(clock)
-    budget = RequestBudget(per_minute=3_000, waiter=waiter, jitter=Random(1))
-    given = Credentials(Secret(key), Secret(secret), "flood")
-    broker = open_broker(
+    return open_broker(
         base_url,
-        given,
+        Credentials(Secret(key), Secret(secret), "flood"),
         wire=clock,
         waiter=waiter,
-        budget=budget,
-        bounds=AllBounds(read=BOUNDS, order=replace(ORDER_BOUNDS, deadline_s=1.5)),
+        budget=RequestBudget(per_minute=3_000, waiter=waiter, jitter=Random(1)),
+        bounds=AllBounds(
+            read=replace(READ_BOUNDS, deadline_s=deadline_s),
+            order=replace(ORDER_BOUNDS, deadline_s=deadline_s),
+        ),
     )
-    await broker.client.quote("HPG")
+
+
+async def main(base_url: str, key: str, secret: str) -> None:
+    """Read something small, then the floods."""
+    patient, dripped = (_opened(base_url, key, secret, each) for each in (PATIENCE_S, DRIP_S))
+    for broker in (patient, dripped):
+        await broker.client.quote("HPG")
     before_kb = peak_kb()
-    reasons = await floods(broker)
+    reasons = await floods(patient, dripped)
     grown_kb = peak_kb() - before_kb
-    await broker.close()
+    for broker in (patient, dripped):
+        await broker.close()
     click.echo(json.dumps({"grown_mb": grown_kb / 1024, "reasons": reasons}))
 
 

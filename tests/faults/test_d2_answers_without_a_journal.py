@@ -23,9 +23,12 @@ SLOW: Sequence[Mapping[str, Any]] = [
     {
         "match": {"verb": "POST", "path": "*/orders", "times": 0},
         "point": "after_apply",
-        "action": {"do": "delay", "seconds": 4},
+        "action": {"do": "delay", "seconds": 7},
     }
 ]
+"""The second order may leave seconds after the first. The first one's answer, too, has to come
+after the journal is taken away, and within the order's own 10 s.
+"""
 
 
 def _rows(hanging: Hanging, query: str) -> list[tuple[object, ...]]:
