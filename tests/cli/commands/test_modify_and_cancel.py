@@ -43,7 +43,9 @@ class HandBot:
         return call(*arguments, "-c", str(self._config), stdin=stdin)
 
     def wait_for_order(self) -> None:
+        """Wait until it is open, and then until the journal, where commands look it up, has it."""
         self.wait_for('"ORD', "status", "--json")
+        self.wait_for('"ORD', "orders", "--json")
 
     def wait_for(self, word: str, *arguments: str) -> None:
         give_up = time.monotonic() + START_S_MAX
@@ -80,6 +82,7 @@ def test_a_changed_price_is_exit_code_0(hand: HandBot) -> None:
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert ran.out.endswith("price 26,000 to 26,100: done\n")
+    hand.wait_for('"price": 26100', "orders", "--json")  # which the bot knows a moment sooner
     [row] = json.loads(hand.call("orders", "--json").out)["orders"]
     assert row["price"] == 26_100
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from bot.domain.entry import Entry
 from bot.journal.database.schema import migrate
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
-from bot.journal.writing.lease import Watch, acquire
+from bot.journal.writing.lease import Watch, acquire, writer_of
 from bot.runtime.journal_file import this_process
 from bot.runtime.upkeep import lease_of
 from tests.cli.json_keys import declared, differing
@@ -33,6 +34,8 @@ _ANOTHER_RUN: Final = (
     "INSERT INTO runs (run_id, started_at, mode, version, config_sha256, epoch) "
     "SELECT run_id + 1, started_at, mode, version, config_sha256, epoch FROM runs"
 )
+
+LET_GO_S_MAX: Final = 60.0
 
 
 def test_a_stopped_standby_does_not_take_the_bot_that_trades_for_killed(tmp_path: Path) -> None:
@@ -64,6 +67,7 @@ def test_a_stopped_bot_whose_standby_waits_or_has_its_journal_leaves_its_orders_
     config = _has_run(tmp_path / "bot.yaml", url=url)
     invocation = Invocation(config=config)
     watch, other = Watch(url), Holder(7, "another-machine", datetime.now(UTC))
+    until_let_go(url)
 
     alone = (lines_left_open(invocation), call("status", "-c", str(config), columns=300).out)
     watch.look()
@@ -93,6 +97,14 @@ def test_a_stopped_bot_whose_standby_waits_or_has_its_journal_leaves_its_orders_
     assert messages.GOES_ON in waits[1]
     assert messages.LEFT_OPEN not in waits[1]
     assert still_ending == [named, messages.LEFT_OPEN]
+
+
+def until_let_go(url: str) -> None:
+    """PostgreSQL notices a moment later that the connection with the lock was closed."""
+    give_up = time.monotonic() + LET_GO_S_MAX
+    while writer_of(url) is not None:
+        assert time.monotonic() < give_up, "nobody writes the journal, and it is not free"
+        time.sleep(0.01)
 
 
 def test_a_bot_that_starts_after_a_kill_is_starting_and_no_other_bot(tmp_path: Path) -> None:
