@@ -171,6 +171,7 @@ def on_reconciled(state: State, _event: Reconciled) -> None:
     if state.earlier_ended_at != state.trading_date:  # nothing of an earlier day remains open
         _end_earlier_days(state, ())
     state.is_reconciled = True
+    guarded(state, "orders that the journal has never seen", unattended.tell_of_unseen, state)
     _open_or_hold(state)
     for strategy in state.strategies.values():
         for instance in strategy.instances.values():

@@ -297,6 +297,7 @@ class Reconciling:
     settles; `closing_since`: since when the day is over; `rows`: orders that its last day order
     book shows with other figures than the journal has; `elsewhere`: accounts that this run does not
     read, with the names of orders that an earlier day left there. `net_assets` are by account.
+    `known_at_start`: the orders that the journal knew then, until the broker's are compared.
     `ended_sales` are those that no counting figures of their account are of after.
     """
 
@@ -308,5 +309,6 @@ class Reconciling:
     closing_since: datetime | None = None
     rows: dict[str, RowDoubt] = field(default_factory=dict)
     elsewhere: list[tuple[str, str]] = field(default_factory=list)
+    known_at_start: frozenset[str] | None = None
     net_assets: dict[str, NetAssets] = field(default_factory=dict)
     ended_sales: list[EndedSale] = field(default_factory=list)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from bot.config.settings.load import load_settings
-from bot.domain.entry import Entry, Note, RunState, StateChanged
+from bot.domain.entry import Entry, IntentRecorded, Note, RunState, StateChanged
 from bot.journal.upkeep.copying import back_up
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import FILE
@@ -245,6 +245,57 @@ async def test_a_journal_in_another_place_after_a_run_that_was_killed_holds_the_
     moved = await tell(config, minutes=4)
 
     assert (len(moved.broker_orders()), _runs(moved), len(_alerts(moved))) == (0, False, 1)
+
+
+def _unseen(story: Story) -> list[str]:
+    found = story.shown.all(Note)
+    return [each.text for each in found if each.numbers.get("alert") == "ORDERS_UNKNOWN_HERE"]
+
+
+async def _restored_on_its_day(folder: Path, *, without: Sequence[str] = ()) -> Path:
+    """A journal as it was before the day's orders, of which one was filled and one works."""
+    config = write_project(folder, scenario=SCENARIO, strategies=[once(mode="watch")])
+    await tell(config, minutes=2)
+    state = folder / "state"
+    back_up(f"sqlite:///{state / 'journal.db'}", folder / "backup.db")
+    both = [once(), once("rest", params={"price": 26_000})]
+    config = write_project(folder, scenario=SCENARIO, strategies=both)
+    before = await tell(config, minutes=5)
+    assert (len(before.posts()), _unseen(before)) == (2, [])
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm", *without):
+        (state / name).unlink(missing_ok=True)
+    (folder / "backup.db").rename(state / "journal.db")
+    return config
+
+
+async def test_orders_of_today_that_a_restored_journal_has_never_seen_are_told_once(
+    tmp_path: Path,
+) -> None:
+    """As they explain cash and shares to the VND, no break holds this start."""
+    config = await _restored_on_its_day(tmp_path, without=[FILE])
+
+    restored = await tell(config, minutes=8)
+    orders = len(restored.broker_orders())
+    again = await tell(config, minutes=10)
+
+    assert (_runs(restored), orders, _alerts(restored)) == (True, 4, [])
+    [told] = _unseen(restored)
+    assert "today: ORD10000001 BUY 100 HPG, ORD10000002 BUY 100 HPG. They count" in told
+    shown = restored.shown.entries
+    [at] = [n for n, each in enumerate(shown) if isinstance(each, Note) and each.text == told]
+    assert not any(isinstance(each, IntentRecorded) for each in shown[:at]), "before it orders"
+    assert _unseen(again) == []
+
+
+async def test_a_journal_restored_on_its_day_beside_its_heads_is_held_until_it_is_accepted(
+    tmp_path: Path,
+) -> None:
+    config = await _restored_on_its_day(tmp_path)
+
+    held = await tell(config, minutes=8)
+
+    assert (_runs(held), len(held.broker_orders()), len(_alerts(held))) == (False, 2, 1)
+    assert len(_unseen(held)) == 1
 
 
 async def test_a_start_that_a_break_holds_is_why_nothing_is_ordered(tmp_path: Path) -> None:

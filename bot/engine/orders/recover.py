@@ -114,6 +114,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     for base in recovery.bases:
         guarded(state, f"the account {base.account[-5:]}", restore, state, base, recovery)
     guarded(state, "accounts before the start", _learn_of_reads, state, recovery)
+    state.reconciling.known_at_start = frozenset(state.orders)
     state.reconciling.breaks = {each.break_id: each for each in recovery.breaks}
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:

@@ -1,15 +1,23 @@
 """Orders and shares that this run has taken over and that nobody looks after: their strategy or
-its symbol is gone, or the orders are on an account that the run does not read.
+its symbol is gone, or the orders are on an account that the run does not read. Also orders of today
+at its start that its journal has never seen: somebody else's, or its own if an older copy of the
+journal was put back.
 """
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
-from bot.domain.order import Intent
+from bot.domain.order import TERMINAL_STATES, Intent
+from bot.domain.plan import StrategyMode
 from bot.engine.control_state import Standing
+from bot.engine.orders.matching import NOT_OURS
 from bot.engine.risk.expected import NONE, expected_at
 from bot.engine.risk.gone_shares import traded_shares
 from bot.engine.state import State, StrategyState
+
+NAMED_MAX: Final = 3
+"""At most this many orders are named; `bot orders` shows all."""
 
 
 def alerts(state: State) -> Iterator[Standing]:
@@ -137,6 +145,40 @@ def _beside(state: State, symbol: str, *, unknown: int) -> int:
         for account in _accounts(state) & state.ledgers.keys()
     ]
     return sum(found) if found else unknown
+
+
+def tell_of_unseen(state: State) -> None:
+    """Tell, once in a run, which orders of today the day order book shows that the journal did not
+    know at the start, in symbols in which this run sends orders. Those that have ended without a
+    fill do not matter. Nothing is held back: mostly they are the owner's own, from the app.
+    """
+    known, state.reconciling.known_at_start = state.reconciling.known_at_start, None
+    if known is None:
+        return
+    traded = {
+        (strategy.plan.account, symbol)
+        for strategy in state.strategies.values()
+        if strategy.plan.mode is StrategyMode.TRADE
+        for symbol in strategy.instances
+    }
+    found = [
+        f"{row.order_id} {row.side} {row.quantity:,} {row.symbol}"
+        for row in (order.row for order in state.orders.values() if order.row.note == NOT_OURS)
+        if row.order_id not in known
+        and (row.account, row.symbol) in traded
+        and (row.executed_quantity or row.state not in TERMINAL_STATES)
+    ]
+    if not found:
+        return
+    orders = ", ".join([*found[:NAMED_MAX], *["…"] * (len(found) > NAMED_MAX)])
+    text = (
+        f"the journal has never seen these orders of today: {orders}. They count as somebody "
+        "else's: no strategy knows of them. If they are yours, from the app, there is nothing to "
+        "do. If the journal was restored, or another bot trades here: bot halt; end that bot, "
+        "cancel in the app what nobody wants, bot strategy disable NAME for each that has done its "
+        'part today; then: bot resume --reason "…"'
+    )
+    state.alert("ORDERS_UNKNOWN_HERE", text, {"orders": orders, "count": len(found)})
 
 
 def leave_elsewhere(state: State) -> None:

@@ -26,13 +26,14 @@ from bot.domain.message import (
     ReadAccount,
     ReadOrderToCancel,
     ReadTodaysOrders,
+    Reconciled,
     TradingDayStarted,
     TwoFactorMissing,
 )
 from bot.domain.operations import Action, CancelAsked, EarlierOrdersRead, OperatorActed
 from bot.domain.order import REOPENED_NOTE, OrderState, OrderType, SendState, Side
 from bot.domain.outcome import Resolution, Unknown
-from bot.domain.plan import AccountLimits, Limits, OrderPlan
+from bot.domain.plan import AccountLimits, Limits, OrderPlan, StrategyMode
 from bot.domain.recovery import MAY_BE, RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.control_state import BY_ENGINE
 from bot.engine.gate import BY_LIMIT, PAUSED
@@ -230,6 +231,66 @@ def test_a_burn_of_an_earlier_run_still_counts():
 
     assert stage.last(IntentMoved).to_state is SendState.REACHED
     assert stage.all(Transition)[-1].to_state is OrderState.UNKNOWN
+
+
+# ------------------------------------------- orders of today that the journal has never seen
+
+
+def _begun(*reports, plan=PLAN, known=()):
+    """A start whose first day order book shows these rows, of which the journal has some."""
+    stage = Stage(plan, is_open=False, recovery=Recovery(DAY, orders=known))
+    stage.book(*reports)
+    stage.open()
+    return stage
+
+
+def _unseen(stage):
+    found = [n for n in stage.all(Note) if n.numbers.get("alert") == "ORDERS_UNKNOWN_HERE"]
+    return [each.numbers["orders"] for each in found]
+
+
+def test_orders_that_the_journal_has_never_seen_are_told_once_with_what_they_are():
+    buy, sale = report_of(_intent()), report_of(_intent(side=Side.SELL), "ORD2", executed=100)
+    stage = _begun(buy, sale)
+
+    stage.after(60).book(buy, sale, report_of(_intent(), "ORD3"))
+    stage.handle(Reconciled(stage.now))
+
+    assert _unseen(stage) == ["ORD1 BUY 100 HPG, ORD2 SELL 100 HPG"]
+    assert stage.engine.status().state is RunState.RUNNING
+
+
+def test_of_many_unseen_orders_three_are_named():
+    stage = _begun(*(report_of(_intent(), f"ORD{n}") for n in range(1, 8)))
+
+    [told] = _unseen(stage)
+    assert told.endswith("ORD3 BUY 100 HPG, …")
+
+
+def test_of_orders_that_do_not_matter_to_what_this_run_sends_nothing_is_told():
+    external = Stage(is_open=False)
+    external.book(report_of(_intent()))
+    known = (external.entries_of_order(),)
+    of_another = _intent(symbol="FPT")
+    gone = OrderState.CANCELLED
+    ended = report_of(_intent(), state=gone, status="CANCELLED", cancelled=100)
+
+    assert _unseen(_begun(report_of(_intent()), known=known)) == [], "the journal has it"
+    assert _unseen(_begun(report_of(_intent(), executed=50), known=known)) == []
+    assert _unseen(_begun(report_of(of_another))) == []
+    assert _unseen(_begun(ended)) == []
+    assert _unseen(_begun(report_of(_intent()), plan=replace(PLAN, mode=StrategyMode.WATCH))) == []
+
+
+def test_an_order_that_may_be_one_of_ours_is_told_as_that():
+    intent = _intent(created_at=SENT_AT)
+    stored = StoredIntent(intent, SendState.NOT_PLACED, None, attempt_of(intent, SENT_AT))
+    stage = Stage(is_open=False, recovery=Recovery(DAY, 2, 1, intents=(stored,)))
+    stage.book(report_of(intent, placed_at=SENT_AT))
+    stage.open()
+
+    assert _unseen(stage) == []
+    assert "GHOST_ORDER" in [n.numbers.get("alert") for n in stage.all(Note)]
 
 
 # ----------------------------------------------------------------- a strategy that does not run
