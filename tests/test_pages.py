@@ -85,6 +85,16 @@ def test_the_configurations_of_the_way_to_live_load_with_their_secrets(
     assert loaded.settings.broker.api_key is not None
 
 
+@pytest.mark.parametrize("page", ["journal.md", "upgrade.md"])
+def test_who_restores_a_journal_keeps_the_heads_that_hold_the_start(page: str) -> None:
+    """Without them a start on the same day sends the day's orders again."""
+    text = " ".join(PAGES[page].split())
+    moved = re.findall(r"[^.:]*`heads\.jsonl`[^:]*? away", text)
+
+    assert all("Once it is accepted, and the bot stopped" in each for each in moved), moved
+    assert "eave `heads.jsonl`" in text
+
+
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     links = [
         (page, link)

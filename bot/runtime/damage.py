@@ -25,15 +25,13 @@ def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
         return (f"it is new, and whether one that was here is gone is not known {unread}",)
     if found.newest is None:
         return ()
-    files = " and ".join(file.name for file in found.files)
     what, do = f"the one of {found.newest} is gone", "put it back"
     if not found.kept:
         what = f"the one of {found.newest} is another, {found.newest.journal}"
         do = f"set journal.url back to it ({_APART})"
     text = (
         f"it is new, and {what}: which orders are the bot's and what its strategies hold is not "
-        f"known any more. If you have it, stop the bot and {do}; to begin anew move {files} away "
-        "too"
+        f"known any more. If you have it, stop the bot and {do}"
     )
     return (text,)
 

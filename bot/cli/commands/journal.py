@@ -28,8 +28,11 @@ WHATS: Final = tuple(each.value for each in What)
 FORMS: Final = tuple(each.value for each in Format)
 STDOUT: Final = Path("-")
 RESTORED: Final = (
-    "Did you restore an older copy, or start a new journal? Then move {files} away: the next run "
-    "begins a new one"
+    "Did you restore an older copy, or start a new journal? Leave {files} in place, so that the "
+    "next start holds its orders (JOURNAL_DAMAGED): compare bot reconcile and bot orders with the "
+    "broker's app, cancel there what this journal has not seen and nobody wants, then: bot "
+    "reconcile --accept JOURNAL --reason TEXT. Once it is accepted, and the bot stopped, those "
+    "files may be moved away: until then this is said again"
 )
 NO_FILE: Final = (
     "If you moved the journal, bring that file along. If it is lost, the next run begins a new "
@@ -72,7 +75,7 @@ def verify(invocation: Invocation, head: str | None) -> None:
     print_result(invocation, found, [verdict_of(report), *comparison_of(kept, len(given))])
     problems = [Problem("E-JNL-001", text) for text in report.problems]
     differences = list(report.differences)
-    if differences:
+    if differences and kept.files:
         differences.append(RESTORED.format(files=" and ".join(map(str, kept.files))))
     problems += [Problem("E-JNL-002", text) for text in differences]
     if kept.trouble:

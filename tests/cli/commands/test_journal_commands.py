@@ -57,7 +57,8 @@ def test_a_cut_off_end_that_fits_again_is_found_with_what_to_do(own: Path) -> No
 
     assert ran.code == ExitCode.DIFFERS
     assert "E-JNL-002 decisions 44 is not there, the last of 8 rows in the heads of" in ran.err
-    assert f"move {file} away: the next run begins a new one" in ran.err
+    assert f"Leave {file} in place, so that the next start holds its orders" in ran.err
+    assert "then: bot reconcile --accept JOURNAL --reason TEXT" in ran.err
 
 
 def test_who_put_an_older_copy_back_is_told_each_file_that_speaks_against_it(own: Path) -> None:
@@ -68,8 +69,8 @@ def test_who_put_an_older_copy_back_is_told_each_file_that_speaks_against_it(own
     file.unlink()
     older_alone = call("journal", "verify", "-c", str(own))
 
-    assert f"move {older} and {file} away: the next run begins a new one" in ran.err
-    assert f"move {older} away: the next run begins a new one" in older_alone.err
+    assert f"Leave {older} and {file} in place" in ran.err
+    assert f"Leave {older} in place" in older_alone.err
 
 
 def test_a_head_that_was_printed_is_compared_with(own: Path) -> None:
@@ -83,6 +84,7 @@ def test_a_head_that_was_printed_is_compared_with(own: Path) -> None:
     assert json.loads(printed.out)["run"] == 1
     assert (before.code, before.out.splitlines()[-1]) == (0, "compared with the head you gave")
     assert (after.code, alone.code) == (ExitCode.DIFFERS, ExitCode.DONE)
+    assert "Did you restore" not in after.err, "no file of heads holds the next start"
 
 
 @pytest.mark.parametrize("given", ["", "abc", '{"at": 1}', "[]"])
