@@ -317,7 +317,8 @@ def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
     the most that it could have cost, as the decision saw it.
     """
     intents, decisions = tables.intents, tables.decisions
-    newest = connection.execute(sa.select(sa.func.max(intents.c.seq))).scalar() or 0
+    further = sa.select(intents.c.seq).order_by(intents.c.seq.desc()).offset(INTENTS_SEARCHED)
+    before = connection.execute(further.limit(1)).scalar() or 0
     rank = sa.func.row_number().over(partition_by=intents.c.strategy, order_by=intents.c.seq.desc())
     left = (
         sa.select(
@@ -329,7 +330,7 @@ def _recent_buys(connection: sa.Connection) -> dict[str, list[int]]:
             intents.c.limit_price,
         )
         .where(
-            intents.c.seq > newest - INTENTS_SEARCHED,
+            intents.c.seq > before,
             intents.c.side == Side.BUY,
             intents.c.state.not_in((*NOT_ORDERED, SendState.READY)),
         )

@@ -33,8 +33,8 @@ from bot.journal.reading.values import PRUNING
 from bot.journal.writing.sends import WHOLE_BOT
 
 ENTRIES_SEARCHED: Final = 50_000
-"""How far a start looks back for a note that it can do without: earlier closes are looked up in the
-broker's history.
+"""How far a start looks back, in entries of every kind, for a note that it can do without: earlier
+closes are looked up in the broker's history, and buys wait for a person once more.
 """
 DAMAGE: Final = "JOURNAL"
 """The name of the break that the journal's own damage is."""

@@ -49,12 +49,12 @@ from bot.domain.recovery import (
     StoredIntent,
 )
 from bot.journal.database import tables
-from bot.journal.database.engines import reading
+from bot.journal.database.engines import one_transaction, reading
 from bot.journal.journal import Journal
 from bot.journal.reading.events import last_moment
-from bot.journal.reading.recovering import SETTLEMENT_LASTS
+from bot.journal.reading.recovering import SETTLEMENT_LASTS, read_recovery
 from bot.journal.reading.values import PRUNING
-from bot.journal.writing.batch import POLLS, Batch
+from bot.journal.writing.batch import COUNTER, POLLS, Batch
 from bot.journal.writing.rows import row_of
 from tests.engine.risk.test_ledgers import COST, SETTLES, come_to, having_bought
 from tests.engine.stage import Stage as EngineStage
@@ -1034,6 +1034,23 @@ async def test_the_last_buys_that_left_come_back_with_what_they_could_cost(
     found = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"].recent_buys
 
     assert found == (*(100 * (27_000 + 50 * number) for number in range(5, 24)), 2_885_000)
+
+
+async def test_usual_buys_come_back_however_much_else_was_written_since(db_url: str) -> None:
+    chains = tables.chains
+    much_else = {"last_seq": chains.c.last_seq + 6_000, "row_count": chains.c.row_count + 6_000}
+    for number in range(1, 6):
+        journal = Journal.open(db_url)
+        for entries in Story(number, price=27_000, quantity=100).placed():
+            await journal.write(entries)
+        await journal.close()
+        with one_transaction(db_url) as connection:
+            connection.execute(chains.update().where(chains.c.name == COUNTER).values(**much_else))
+
+    with reading(db_url) as connection:
+        found = read_recovery(connection, NEXT_DAY).strategies["depth-hpg"].recent_buys
+
+    assert found == (2_700_000,) * 5
 
 
 async def test_sales_of_the_day_come_back_with_their_instants(journal: Journal) -> None:
