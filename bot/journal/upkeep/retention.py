@@ -65,13 +65,18 @@ _LATER_IDS: Final = sa.and_(
     ),
 )
 """Rows of our orders under ids that no order of ours begins with: nothing else names these."""
-_COUNTING: Final = (
-    sa.select(tables.halts.c.at)
-    .where(tables.halts.c.scope == sa.literal(tables.BASE) + tables.account_snapshots.c.account)
-    .where(tables.halts.c.at == tables.account_snapshots.c.taken_at)
-    .exists()
+_READ: Final = tables.account_snapshots.c
+_COUNTING: Final = (sa.literal(tables.BASE) + _READ.account + " " + _READ.taken_at).in_(
+    sa.select(tables.halts.c.scope + " " + tables.halts.c.at).where(
+        tables.halts.c.scope >= tables.BASE,
+        tables.halts.c.scope < tables.BASE.replace(":", ";"),  # the character after a colon
+    )
 )
-"""Figures of an account that counted: a start continues from the newest of them."""
+"""Figures of an account that counted: a start continues from the newest of them.
+
+The rows that say so are many and stay for ever, and no index has their instant: they are read once.
+Each is one text, as SQLite would compare a pair that is not among them with every one.
+"""
 _STAYS: Final[Mapping[str, sa.ColumnElement[bool]]] = {
     "decisions": tables.decisions.c.request_id.is_not(None),
     "order_results": tables.order_results.c.order_id.in_(_UNFINISHED) | _LATER_IDS,

@@ -28,6 +28,7 @@ from bot.domain.entry import (
 )
 from bot.domain.order import OrderState
 from bot.journal.database import tables
+from bot.journal.database.connections import SqliteConnection
 from bot.journal.database.engines import one_transaction, reading
 from bot.journal.errors import Holder, NotOwner, Unreachable
 from bot.journal.journal import Journal
@@ -244,6 +245,26 @@ async def test_what_a_start_goes_on_from_stays_however_old_it_is(own_db_url: str
         assert read_recovery(connection, T0.date()).bases == (account,)
         kinds = connection.execute(sa.select(tables.notes.c.kind)).scalars().all()
     assert {*kinds} == {LIMITS_NOTE, CODE_NOTE, FLATTEN_NOTE, PRUNED_NOTE}
+
+
+async def test_figures_that_counted_are_looked_up_once_and_not_for_every_snapshot(
+    sqlite_url: str,
+) -> None:
+    journal = Journal.open(sqlite_url)
+    agreed = RunState.RUNNING, RunState.RUNNING, "agreed", "engine"
+    counted = [StateChanged(after(at), *agreed, scope="base:A1") for at in range(0, 8_000, 4)]
+    account = AccountSnapshot(at=T0, account="A1", cash=100, net_asset_value=100, holdings={})
+    read = [AccountSeen(after(at), replace(account, at=after(at))) for at in range(501)]
+    await journal.write([*counted, *read])
+    connection, thousands = journal._store._connection, list[int]()
+    assert isinstance(connection, SqliteConnection)
+    connection._raw.set_progress_handler(lambda: thousands.append(1), 1_000)
+
+    done = await journal.prune("account_snapshots", before=after(DAY_S), at=after(DAY_S))
+
+    await journal.close()
+    assert done.deleted == 375
+    assert len(thousands) < 200
 
 
 async def test_a_break_that_nobody_has_accepted_keeps_its_figures_however_old_it_is(
