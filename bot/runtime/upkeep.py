@@ -34,7 +34,7 @@ from bot.journal.writing.thread import in_time
 from bot.runtime.damage import doubts_about
 from bot.runtime.journal_file import this_process
 
-PASSES_A_CLOSE: Final = 10
+PASSES_A_CLOSE: Final = 40
 """How often a table is continued at one close, each time for some thousands of rows."""
 BACKUPS_S: Final = 10.0
 """How long the folder of backups may take to answer; it may be on another machine."""

@@ -220,6 +220,24 @@ async def test_no_more_is_deleted_at_once_than_may_be(sqlite_url: str, tmp_path:
     assert verify(sqlite_url).is_whole
 
 
+async def test_a_pass_reads_no_more_rows_than_it_may_delete(sqlite_url: str) -> None:
+    journal = Journal.open(sqlite_url)
+    await journal.write([but(NO, at=after(at), why=f"{at}") for at in range(4_000)])
+    connection, hundreds = journal._store._connection, list[int]()
+    assert isinstance(connection, SqliteConnection)
+    bound, retention.AT_ONCE_MAX = retention.AT_ONCE_MAX, 10  # type: ignore[misc]
+    try:
+        await journal.prune("decisions", before=after(3_000), at=after(DAY_S))
+        connection._raw.set_progress_handler(lambda: hundreds.append(1), 100)
+        done = await journal.prune("decisions", before=after(3_000), at=after(DAY_S))
+    finally:
+        retention.AT_ONCE_MAX = bound  # type: ignore[misc]
+    await journal.close()
+
+    assert (done.deleted, done.has_more) == (10, True)
+    assert len(hundreds) < 40
+
+
 async def test_what_a_start_goes_on_from_stays_however_old_it_is(own_db_url: str) -> None:
     journal = Journal.open(own_db_url)
     await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
