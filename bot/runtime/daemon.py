@@ -16,7 +16,8 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.domain.entry import Entry
-from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.hours import hours_at
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.message import (
     AmendOrder,
     BurnNonce,
@@ -51,7 +52,7 @@ from bot.runtime.parts import Parts, unanswered
 from bot.runtime.start.day_start import DayStart, KnownOrders
 from bot.runtime.start.strategies import user_name
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.timetable.feeds import Feeds, has_day_begun
+from bot.runtime.timetable.feeds import DAY_END_JOB, Feeds, has_day_begun
 from bot.runtime.timetable.morning import AT_START, MorningCheck
 from bot.runtime.timetable.notes import MissedRuns, Pulse, overlap_note
 from bot.runtime.timetable.schedule import BeforeOpening, Firing, Job, Overlaps, Started
@@ -207,12 +208,8 @@ class Daemon:
         exchanges = frozenset(each.exchange for each in self._instruments.values())
         before_opening = BeforeOpening(parts.rulebook, exchanges, LEAD)
         now = environment.market.now()
-        parts.jobs.extend(
-            (
-                Job("2FA question", before_opening, self._ask_for_token, done_by_start=True),
-                *feeds.jobs(parts.plans, start=now),
-            )
-        )
+        question = Job("2FA question", before_opening, self._ask_for_token, done_by_start=True)
+        parts.jobs.extend((question, *feeds.jobs(parts.plans, start=now)))
         jobs = [replace(job, fire=partial(self._fire, job)) for job in parts.jobs]
         self._tell_of_missed(now)
         driver = environment.drive(jobs, self._time_passed, self._report)
@@ -356,6 +353,9 @@ class Daemon:
             parts.inbox.post(Noted(now, note))
             if firing.is_run:
                 self._fire(firing.job, firing.due)
+            elif firing.job.name == DAY_END_JOB:
+                hours = hours_at(parts.rulebook, Exchange, now)
+                parts.tasks.spawn(parts.retention.at_start(now, hours), "retention")
 
     def _overlap(self, job: Job, due: datetime) -> None:
         now = self._parts.environment.market.now()

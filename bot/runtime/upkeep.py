@@ -1,9 +1,10 @@
 """Keeps a journal small: deletes old rows, shrinks it, and copies it elsewhere.
 
-`journal.keep` says what is old, and a run deletes that at the close of each day. Outside a run, a
-journal can be pruned, shrunk or copied to another database: that takes the writer's lease, so that
-no bot writes meanwhile, and it never waits for a running bot. Pruning is written as a short run of
-its own, with heads like any other.
+`journal.keep` says what is old, and a run deletes that at the close of each day; if none came to
+one, at the next start outside trading hours. Outside a run, a journal can be pruned, shrunk or
+copied to another database: that takes the writer's lease, so that no bot writes meanwhile, and it
+never waits for a running bot. Pruning is written as a short run of its own, with heads like any
+other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import KeepSettings
 from bot.domain.entry import PRUNED_NOTE, Note
+from bot.domain.hours import Hours
 from bot.domain.message import Noted
 from bot.journal.database.engines import database_errors, file_of, is_sqlite, writing_engine
 from bot.journal.database.schema import check, migrate
@@ -82,6 +84,20 @@ class Retention:
         else:
             for text in self._told(done):
                 self._say(at, text)
+
+    async def at_start(self, at: datetime, hours: Hours | None) -> None:
+        """Make up for the close of an earlier day that no run has come to, unless orders are taken
+        now or the journal is in question. `hours` are those under way, else the next ones.
+        """
+        if hours is not None and hours.opens <= at:
+            return
+        try:
+            is_in_question = await self._journal.is_in_question()
+        except JournalError as error:
+            self._say(at, f"old rows stay until the next close: {error}")
+            return
+        if not is_in_question:
+            await self.at_close(at)
 
     def _told(self, done: Sequence[Pruned]) -> Iterator[str]:
         deleted = [f"{each.deleted:,} rows of {each.table}" for each in done if each.deleted]

@@ -4,7 +4,7 @@ is neither pruned nor copied.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.model import KeepSettings
-from bot.domain.entry import Note
+from bot.domain.entry import Entry, Note
+from bot.domain.hours import Hours
 from bot.domain.message import Noted
 from bot.journal.database.engines import file_of
 from bot.journal.database.schema import migrate
@@ -23,7 +24,7 @@ from bot.journal.writing.heads import FILE
 from bot.runtime.upkeep import Retention, copy_to, cuts, prune_alone
 from tests.journal.facts import T0, after, but
 from tests.journal.reading.test_folding import NO
-from tests.runtime.test_damage import ACCEPTED, Place
+from tests.runtime.test_damage import ACCEPTED, FOUND, Place
 from tests.story import once, write_project
 
 DAY_S = 86_400.0
@@ -47,6 +48,28 @@ async def test_what_is_older_than_it_may_be_goes_and_is_told_once(sqlite_url: st
 @pytest.mark.parametrize("days", [0, 30])
 async def test_what_is_young_or_kept_for_ever_stays_in_silence(days: int, sqlite_url: str) -> None:
     assert await notes_of(sqlite_url, KeepSettings(decisions=days), days=10) == []
+
+
+@pytest.mark.parametrize(
+    ("opens", "before", "deleted"),
+    [(after(9 * DAY_S + 60), [], 6), (after(9 * DAY_S), [], 0), (None, [], 6), (None, [FOUND], 0)],
+)
+async def test_a_start_makes_up_for_a_close_before_the_opening_of_an_undoubted_journal(
+    opens: datetime | None, before: list[Entry], deleted: int, sqlite_url: str
+) -> None:
+    journal, told = Journal.open(sqlite_url), list[Noted]()
+    await journal.write([*before, *(but(NO, at=after(day * DAY_S)) for day in range(10))])
+    hours = Hours(opens, opens + timedelta(hours=6)) if opens is not None else None
+
+    await Retention(journal, KeepSettings(decisions=3), told.append).at_start(
+        after(9 * DAY_S), hours
+    )
+    await journal.close()
+
+    text = f"deleted by journal.keep: {deleted} rows of decisions"
+    assert [each.entry.text for each in told if isinstance(each.entry, Note)] == [text] * (
+        deleted > 0
+    )
 
 
 def test_each_table_has_days_of_its_own() -> None:

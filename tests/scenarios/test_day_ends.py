@@ -13,8 +13,10 @@ import pytest
 
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
-from bot.domain.entry import DAY_NOTE, MISSED_NOTE, Entry, Fill, Note
+from bot.domain.entry import DAY_NOTE, MISSED_NOTE, PRUNED_NOTE, Entry, Fill, Note
 from bot.domain.local_time import instant_of, local_of
+from bot.journal.database.schema import migrate
+from bot.journal.journal import Journal
 from bot.journal.reading.events import NOT_COMPARED
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
@@ -23,6 +25,8 @@ from bot.runtime.worlds.paper_account import Beginning
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.sandbox import Sandbox
+from tests.journal.facts import but
+from tests.journal.reading.test_folding import NO
 from tests.paper_story import SteppedPaper, real_broker, tell_paper
 from tests.sandbox.client import scenario as real_scenario
 from tests.staging import DAY, QUIET
@@ -154,6 +158,27 @@ async def test_a_restart_in_the_evening_compares_the_day_as_well(tmp_path: Path)
     back = _told(await _run(config, _at(time(21, 30)), at=_at(time(21))))
 
     assert back == [ENDED_BEFORE, "RECONCILE", DAY_NOTE]
+
+
+async def test_what_a_missed_close_would_have_deleted_goes_at_a_start_outside_trading_hours(
+    tmp_path: Path,
+) -> None:
+    config, next_day = _project(tmp_path, time(14, 44)), DAY + timedelta(days=1)
+    url, long_ago = load_settings(config).journal_url, _at(time(10)) - timedelta(days=200)
+    migrate(url)
+    journal = Journal.open(url)
+    await journal.write([but(NO, at=long_ago, why=f"no {number}") for number in range(5)])
+    await journal.close()
+
+    while_open = await _run(config, _at(time(15, 5)))
+    next_morning = await _run(config, _at(time(8, 20), next_day), at=_at(time(8), next_day))
+    again = await _run(config, _at(time(8, 40), next_day))
+
+    told = [
+        [each.text for each in notes if each.kind == PRUNED_NOTE]
+        for notes in (while_open, next_morning, again)
+    ]
+    assert told == [[], ["deleted by journal.keep: 5 rows of decisions"], []]
 
 
 @pytest.mark.postgres
