@@ -18,6 +18,8 @@ RECENT_BUYS: Final = 20
 LATE_ROWS: Final = timedelta(days=7)
 """A row of a place that was lost may turn up so long after its day."""
 
+UNCHECKED: Final = "it could not be checked"
+"""How `Recovery.damage` begins of a journal that a start could not check in time."""
 MAY_BE: Final = "may be "
 """So the note of an external order begins that may be one of ours: an open question's, or several's
 that the broker could not distinguish.

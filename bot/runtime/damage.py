@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bot.domain.recovery import UNCHECKED
+from bot.journal.database.engines import file_of, is_sqlite
 from bot.journal.database.schema import reading_current
 from bot.journal.reading.recovering_state import is_in_question
 from bot.journal.upkeep.verify import ANY_EPOCH, damage_of
@@ -14,7 +16,13 @@ from bot.journal.writing.thread import in_time
 
 _APART: Final = "a bot of another mode or purpose needs a state_dir of its own"
 CHECK_S: Final = 30.0
-"""How long a start checks its journal: 100,000 rows take less than 1 s."""
+"""How long a start checks its journal, apart from reading a large file: 100,000 rows take less than
+1 s.
+"""
+READ_BYTES_S: Final = 20_000_000
+"""How much of a large file a start reads in a second: a disk that does not manage that is slow, or
+busy.
+"""
 
 
 def forgotten(url: str, state_dir: Path) -> tuple[str, ...]:
@@ -41,14 +49,20 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
     to contain the newest heads, also those of a journal by another name: after a run that was not
     killed it may be moved or copied, but not left behind.
 
-    If the check takes longer than `CHECK_S`, it is reported that the journal is not known to be
-    intact.
+    If the check takes longer than `check_time_s`, it is reported that the journal is not known to
+    be intact.
     """
-    checking = partial(_damage, url, state_dir, epoch)
+    checking, timeout_s = partial(_damage, url, state_dir, epoch), check_time_s(url)
     try:
-        return await in_time(checking, CHECK_S)
+        return await in_time(checking, timeout_s)
     except TimeoutError:
-        return (f"it could not be checked within {CHECK_S:g} s",)
+        return (f"{UNCHECKED} within {timeout_s:,.0f} s",)
+
+
+def check_time_s(url: str) -> float:
+    """Return how long a start checks a journal, whose file it reads as a whole."""
+    is_file = is_sqlite(url) and file_of(url).is_file()
+    return CHECK_S + (file_of(url).stat().st_size // READ_BYTES_S if is_file else 0)
 
 
 def doubts_about(url: str, state_dir: Path) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """A journal in the place of the one that earlier runs wrote is told of."""
 
+import os
 import shutil
 from contextlib import AsyncExitStack
 from functools import partial
@@ -9,10 +10,12 @@ import pytest
 
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Note, RunState, StateChanged
+from bot.domain.recovery import UNCHECKED
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line, read_heads_file
+from bot.runtime import damage
 from bot.runtime.control.server import ControlServer
-from bot.runtime.damage import damage_at_start, forgotten
+from bot.runtime.damage import check_time_s, damage_at_start, forgotten
 from bot.runtime.emergency_file import take_over
 from bot.runtime.journal_file import answer
 from bot.runtime.start.opening import Opened, open_journal
@@ -89,6 +92,28 @@ async def test_a_kill_in_the_first_moment_of_the_heads_holds_no_start(
 
     assert await damage_at_start(sqlite_url, tmp_path, 1) == ()
     assert forgotten(sqlite_url, tmp_path) == ()
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(0, 30), (4_000_000_000, 230)])
+def test_a_start_checks_a_large_journal_as_long_as_a_slow_disk_takes_to_read_it(
+    tmp_path: Path, size: int, seconds: float
+) -> None:
+    (tmp_path / "journal.db").touch()
+    os.truncate(tmp_path / "journal.db", size)  # takes no space
+
+    assert check_time_s(f"sqlite:///{tmp_path}/journal.db") == seconds
+    assert check_time_s("postgresql://localhost/vnbot") == 30
+
+
+async def test_a_check_that_is_not_done_in_time_says_so(tmp_path: Path, sqlite_url: str) -> None:
+    usual, damage.CHECK_S = damage.CHECK_S, 0  # type: ignore[misc]
+    try:
+        found = await damage_at_start(sqlite_url, tmp_path, 1)
+    finally:
+        damage.CHECK_S = usual  # type: ignore[misc]
+
+    assert found == ("it could not be checked within 0 s",)
+    assert found[0].startswith(UNCHECKED)
 
 
 FOUND = StateChanged(START, RunState.RUNNING, RunState.HALTED, "found", "engine", scope=DAMAGE)

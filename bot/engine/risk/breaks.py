@@ -16,6 +16,7 @@ from bot.domain.local_time import day_and_clock_of
 from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.domain.operations import BreakAccepted
 from bot.domain.order import Side
+from bot.domain.recovery import UNCHECKED
 from bot.engine import gate
 from bot.engine.control_state import BY_ENGINE, Standing
 from bot.engine.risk.codes import percent
@@ -152,9 +153,12 @@ def begin(
 
 
 def begin_damage(state: State, damage: Sequence[str]) -> None:
-    """The journal itself is damaged, or an older copy: nothing is sent because of what it says."""
+    """The journal itself is damaged, or an older copy, or nobody knows: nothing is sent because of
+    what it says.
+    """
     more = f"; {len(damage) - 1} findings more" if len(damage) > 1 else ""
-    text = f"the journal is damaged, or an older copy of it: {damage[0]}{more}"
+    verb = "may be" if damage[0].startswith(UNCHECKED) else "is"
+    text = f"the journal {verb} damaged, or an older copy of it: {damage[0]}{more}"
     _keep(state, Break(DAMAGE, text, state.now), {})
 
 
@@ -276,7 +280,7 @@ def _standing(found: Break) -> Standing:
         "rests_on": ", ".join(found.rests_on),
     }
     code = "JOURNAL_DAMAGED" if found.break_id == DAMAGE else "BREAK"
-    return Standing(code, f"{_words(found)}. {_advice(found.break_id)}", facts)
+    return Standing(code, f"{_words(found)}. {_advice(found)}", facts)
 
 
 def _words(found: Break) -> str:
@@ -286,9 +290,15 @@ def _words(found: Break) -> str:
     return f"{found.break_id} {found.text}{rests_on}"
 
 
-def _advice(name: str) -> str:
-    accept = f'bot reconcile --accept {name} --reason "…"'
-    if name == DAMAGE:
+def _advice(found: Break) -> str:
+    accept = f'bot reconcile --accept {found.break_id} --reason "…"'
+    if found.break_id == DAMAGE and UNCHECKED in found.text:
+        return (
+            "Orders are read and can be cancelled, none is sent. Let it be checked whole, as long "
+            f"as that takes: bot journal verify. If nothing is wrong: {accept}. Later make it "
+            "smaller, so that a start can check it: bot journal prune"
+        )
+    if found.break_id == DAMAGE:
         return (
             "Orders are read and can be cancelled, none is sent. See what is wrong: bot journal "
             "verify. Put the newest copy back, after moving the file away with any -wal and -shm "

@@ -31,7 +31,7 @@ from bot.domain.operations import (
 from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.outcome import Refused
 from bot.domain.plan import AccountLimits, StrategyPlan
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.domain.recovery import UNCHECKED, RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.risk import breaks
 from bot.engine.settings import EngineSettings
 from tests.engine.stage import (
@@ -504,6 +504,21 @@ def test_a_damaged_journal_is_told_with_its_first_finding_and_what_to_do() -> No
 
     [standing] = stage.engine.status().alerts
     assert "a page does not add up; 2 findings more. Orders are read" in standing
+
+
+def test_a_journal_that_was_not_checked_in_time_is_not_called_damaged() -> None:
+    stage = Stage()
+
+    breaks.begin_damage(stage.engine._state, (f"{UNCHECKED} within 230 s",))
+
+    [standing] = stage.engine.status().alerts
+    assert standing == (
+        "JOURNAL the journal may be damaged, or an older copy of it: it could not be checked "
+        "within 230 s. Orders are read and can be cancelled, none is sent. Let it be checked "
+        "whole, as long as that takes: bot journal verify. If nothing is wrong: bot reconcile "
+        '--accept JOURNAL --reason "…". Later make it smaller, so that a start can check it: '
+        "bot journal prune"
+    )
 
 
 def test_a_break_that_is_not_there_is_not_accepted() -> None:
