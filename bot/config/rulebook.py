@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 import bot.domain
+from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
@@ -22,16 +23,24 @@ from bot.config.shipped import shipped
 from bot.config.yaml_file import Location, read_yaml
 from bot.domain.errors import RuleDataError
 from bot.domain.instrument import EXCHANGE_TZ, SymbolTable
+from bot.domain.local_time import local_date
 from bot.domain.rulebook import Rulebook
 
 _RULES = Path(bot.domain.__file__).parent / "rules"
 
 
 def load_rulebook(on: date | None = None) -> Rulebook:
-    """Return the rules in effect on a day; None: the newest. Raises RuleDataError if no rules cover
-    it.
+    """Return the rules in effect on a day. Raises RuleDataError if no rules cover it.
+
+    None: those of today, as a release may hold rules that begin later; by a clock that stands
+    before all that are known, the newest.
     """
-    return _rulebook(on)
+    if on is not None:
+        return _rulebook(on)
+    try:
+        return _rulebook(local_date(SystemClock().now()))
+    except RuleDataError:
+        return _rulebook(None)
 
 
 @cache

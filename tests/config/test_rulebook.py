@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
 from bot.config.rulebook import load_rulebook, load_symbols, on_later_rules, rulebook_of
 from bot.config.settings.load import load_settings
 from bot.config.shipped import shipped, shipped_dir
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.local_time import local_date
 from bot.domain.rulebook import Rulebook
 
 SWAP = "  - {date: 2026-11-23, name: Swap}\n"
@@ -102,6 +104,12 @@ def test_a_missing_file_is_a_mistake(tmp_path: Path) -> None:
 
 def test_the_rules_of_a_day_may_be_asked_for():
     assert load_rulebook(on=date(2025, 6, 3)).venues[Exchange.HOSE].lots.max_quantity == 500_000
+
+
+def test_without_a_day_the_rules_are_today_s_and_not_those_that_begin_later() -> None:
+    today = local_date(SystemClock().now())
+
+    assert load_rulebook() is load_rulebook(on=today)
 
 
 def test_symbols_may_come_from_a_file(tmp_path):
