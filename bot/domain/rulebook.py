@@ -5,7 +5,7 @@ Immutable and pure. Every number is data with an effective date, a source and a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Final
@@ -82,6 +82,8 @@ class Rulebook:
     """Every version of every rule with its source, whether the bot uses the rule or only
     lists it.
     """
+    on: date | None = field(default=None, compare=False)
+    """The day whose versions these are; None: the newest."""
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object], on: date | None = None) -> "Rulebook":
@@ -98,6 +100,7 @@ class Rulebook:
             settlement=Settlement.from_data(root["settlement"], on),
             statuses=StatusRules.from_data(root["status_codes"], on),
             rules=(*rule_rows(root), *closure_rows(root["calendar"])),
+            on=on,
         )
 
     @property
@@ -107,6 +110,15 @@ class Rulebook:
             min(row.since for row in self.rules if row.rule == rule and row.since is not None)
             for rule in {row.rule for row in self.rules if row.rule.endswith(".phases")}
         )
+
+    def changed_until(self, day: date) -> tuple[str, ...]:
+        """Return the rules of which a later version is in effect by a day; the calendar's own days
+        are none.
+        """
+        if (on := self.on) is None:
+            return ()
+        rows = [row for row in self.rules if not row.rule.startswith("calendar.")]
+        return tuple(sorted({row.rule for row in rows if row.since and on < row.since <= day}))
 
     def table(self, on: date) -> tuple[RuleRow, ...]:
         """Return the versions in effect on a day: one of each rule, a closed day's reason,

@@ -282,3 +282,8 @@ def test_a_rule_changes_on_the_day_its_next_version_begins():
     }
 
     assert [width.normal for width in widths.values() if width] == [7, 10, 10]
+    rulebook = Rulebook.from_mapping(data, on=date(2026, 12, 30))
+    days = date(2026, 12, 31), date(2027, 1, 1), date(2027, 3, 1)
+    assert [rulebook.changed_until(day) for day in days] == [(), ("HOSE.band",), ("HOSE.band",)]
+    assert Rulebook.from_mapping(data, on=date(2027, 1, 1)).changed_until(days[2]) == ()
+    assert Rulebook.from_mapping(data).changed_until(days[2]) == ()

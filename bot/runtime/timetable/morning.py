@@ -17,6 +17,7 @@ from bot.domain.entry import Note, Number
 from bot.domain.local_time import local_date
 from bot.domain.message import Noted
 from bot.domain.operations import WARN_OFFSET
+from bot.domain.rulebook import Rulebook
 from bot.engine.account_status import Reconciliation
 from bot.engine.engine import Engine
 from bot.engine.health import LOW_BYTES, RESERVE_BYTES
@@ -57,6 +58,16 @@ def calendar_row(calendar: TradingCalendar, day: date) -> Row:
     if not calendar.covers(day + AHEAD):
         return Row("calendar", False, f"the calendar ends on {last}: no day after is traded", fix)
     return Row("calendar", True, day_words(calendar, day))
+
+
+def rules_row(rulebook: Rulebook, day: date) -> Row:
+    """Check the calendar, and that the run goes by the rules of the day: it never changes them."""
+    row, changed = calendar_row(rulebook.calendar, day), rulebook.changed_until(day)
+    if not row.is_ok or not changed:
+        return row
+    names = ", ".join(changed)
+    found = f"rules have changed since this run began ({names}), and it does not use them"
+    return Row("calendar", False, found, "restart the bot before the open")
 
 
 def token_row(calendar: TradingCalendar, day: date, *, is_ready: bool) -> Row:
@@ -134,7 +145,7 @@ class MorningCheck:
     polls: PollWatch
     trouble: Trouble
     folders: Sequence[Path]
-    calendar: TradingCalendar
+    rulebook: Rulebook
     traded: Sequence[str]
     listed_on: Mapping[str, date]
     post: Post
@@ -149,7 +160,7 @@ class MorningCheck:
             polls=parts.polls,
             trouble=parts.trouble,
             folders=parts.commits.folders,
-            calendar=parts.rulebook.calendar,
+            rulebook=parts.rulebook,
             traded=sorted({symbol for plan in parts.plans for symbol in plan.symbols}),
             listed_on=listed_on,
             post=parts.inbox.post,
@@ -190,9 +201,9 @@ class MorningCheck:
         except (TimeoutError, OSError):
             free = None
         return [
-            calendar_row(self.calendar, day),
+            rules_row(self.rulebook, day),
             symbols_row(self.traded, self.listed_on, day, is_day_begun=self.engine.is_day_begun),
-            token_row(self.calendar, day, is_ready=self.second_factor.is_ready),
+            token_row(self.rulebook.calendar, day, is_ready=self.second_factor.is_ready),
             clock_row(self.broker.offset.value),
             Row("quota", is_fast, quota, "poll fewer symbols or less often, or ask for a class"),
             disk_row(free),

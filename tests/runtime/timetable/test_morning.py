@@ -11,7 +11,13 @@ from bot.domain.account import Break
 from bot.domain.calendar import DayStatus, TradingCalendar
 from bot.domain.entry import Note
 from bot.engine.account_status import GoneShares, Reconciliation
-from bot.runtime.timetable.morning import book_rows, calendar_row, symbols_row, token_row
+from bot.runtime.timetable.morning import (
+    book_rows,
+    calendar_row,
+    rules_row,
+    symbols_row,
+    token_row,
+)
 from tests.engine.stage import DAY, Stage
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -40,6 +46,22 @@ def test_a_saturday_is_known_and_no_fault() -> None:
     row = calendar_row(load_rulebook().calendar, date(2026, 11, 21))
 
     assert (row.is_ok, row.found) == (True, "Sat 2026-11-21, closed: weekend")
+
+
+def test_rules_that_have_changed_since_the_start_are_told_until_a_restart() -> None:
+    rulebook = load_rulebook(date(2026, 11, 18))
+    later = replace(rulebook.rules[0], rule="HNX.ticks", since=DAY, until=None)
+    rulebook = replace(rulebook, rules=(*rulebook.rules, later))
+
+    before, since = (rules_row(rulebook, day) for day in (date(2026, 11, 18), DAY))
+
+    assert before == calendar_row(rulebook.calendar, date(2026, 11, 18))
+    assert (since.name, since.is_ok) == ("calendar", False)
+    assert (
+        since.found
+        == "rules have changed since this run began (HNX.ticks), and it does not use them"
+    )
+    assert since.fix == "restart the bot before the open"
 
 
 def test_no_token_is_missed_on_a_day_without_trading() -> None:
