@@ -80,7 +80,8 @@ def token_row(calendar: TradingCalendar, day: date, *, is_ready: bool) -> Row:
 
 def clock_row(offset: timedelta) -> Row:
     """Check that our clock agrees with the broker's, which is `offset` ahead of it."""
-    fix = "set the clock: timedatectl set-ntp true"
+    restart = "then restart a bot that runs, as only a start reads it"
+    fix = f"set the clock: timedatectl set-ntp true; {restart}"
     if abs(offset) < WARN_OFFSET:
         return Row("clock", True, f"within {WARN_OFFSET.total_seconds():g} s of the broker's", fix)
     seconds, side = abs(offset.total_seconds()), "behind" if offset > timedelta() else "ahead of"

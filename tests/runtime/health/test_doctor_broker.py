@@ -129,7 +129,10 @@ async def test_a_clock_that_is_off_is_measured(
     assert found["clock"].verdict is verdict, found
     assert "behind the broker's" in found["clock"].found
     assert found["key"].verdict is Verdict.OK
-    assert found["clock"].fix == "set the clock: timedatectl set-ntp true"
+    assert found["clock"].fix == (
+        "set the clock: timedatectl set-ntp true; then restart a bot that runs, as only a start "
+        "reads it"
+    )
 
 
 async def test_an_embedded_broker_is_not_asked(tmp_path: Path) -> None:
