@@ -19,6 +19,7 @@ CHECK_S: Final = 30.0
 """How long a start checks its journal, apart from reading a large file: 100,000 rows take less than
 1 s.
 """
+LARGE_BYTES: Final = 1_000_000_000
 READ_BYTES_S: Final = 20_000_000
 """How much of a large file a start reads in a second: a disk that does not manage that is slow, or
 busy.
@@ -61,8 +62,19 @@ async def damage_at_start(url: str, state_dir: Path, epoch: int) -> tuple[str, .
 
 def check_time_s(url: str) -> float:
     """Return how long a start checks a journal, whose file it reads as a whole."""
+    return CHECK_S + _file_bytes(url) // READ_BYTES_S
+
+
+def check_words(url: str) -> str:
+    """Say what a start waits for before it checks a large journal; empty for others."""
+    if (size := _file_bytes(url)) < LARGE_BYTES:
+        return ""
+    return f"all {size / 1e9:.1f} GB of it are checked, for {check_time_s(url):,.0f} s at most"
+
+
+def _file_bytes(url: str) -> int:
     is_file = is_sqlite(url) and file_of(url).is_file()
-    return CHECK_S + (file_of(url).stat().st_size // READ_BYTES_S if is_file else 0)
+    return file_of(url).stat().st_size if is_file else 0
 
 
 def doubts_about(url: str, state_dir: Path) -> tuple[str, ...]:

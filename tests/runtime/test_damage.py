@@ -15,7 +15,7 @@ from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.heads import DAMAGE, FILE, OLDER, KeptHeads, append_line, read_heads_file
 from bot.runtime import damage
 from bot.runtime.control.server import ControlServer
-from bot.runtime.damage import check_time_s, damage_at_start, forgotten
+from bot.runtime.damage import check_time_s, check_words, damage_at_start, forgotten
 from bot.runtime.emergency_file import take_over
 from bot.runtime.journal_file import answer
 from bot.runtime.start.opening import Opened, open_journal
@@ -103,6 +103,9 @@ def test_a_start_checks_a_large_journal_as_long_as_a_slow_disk_takes_to_read_it(
 
     assert check_time_s(f"sqlite:///{tmp_path}/journal.db") == seconds
     assert check_time_s("postgresql://localhost/vnbot") == 30
+    told = f"all 4.0 GB of it are checked, for {seconds} s at most" if size else ""
+    assert check_words(f"sqlite:///{tmp_path}/journal.db") == told
+    assert check_words("postgresql://localhost/vnbot") == ""
 
 
 async def test_a_check_that_is_not_done_in_time_says_so(tmp_path: Path, sqlite_url: str) -> None:
@@ -130,6 +133,7 @@ class Place:
             write_project(folder, scenario="quiet", strategies=[]), environment={}
         )
         self.state = self.loaded.state_dir
+        self.rows = list[tuple[str, str]]()
         self.troubles = list[str]()
 
     async def run(
@@ -141,7 +145,7 @@ class Place:
         damage.
         """
         shown = Shown()
-        self.troubles = shown.troubles
+        self.rows, self.troubles = shown.rows, shown.troubles
         async with AsyncExitStack() as stack:
             opened = await open_journal(
                 self.loaded,
@@ -185,6 +189,21 @@ class Place:
     def copy(self, target: str) -> None:
         for file in self.state.glob("journal.db*"):
             shutil.copy(file, self.state / file.name.replace("journal", target))
+
+
+async def test_a_start_that_checks_a_large_journal_says_so_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    await place.run()
+    usual = [name for name, _ in place.rows]
+    monkeypatch.setattr(damage, "LARGE_BYTES", 1)
+
+    await place.run()
+
+    assert usual == ["journal"]
+    assert place.rows[0] == ("journal", "all 0.0 GB of it are checked, for 30 s at most")
+    assert [name for name, _ in place.rows] == ["journal", "journal"]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from bot.journal.writing.heads import HeadsKeeper
 from bot.journal.writing.lease import BEAT_S, Lease, acquire
 from bot.journal.writing.thread import in_time
 from bot.runtime.control.server import ControlServer, handlers_of
-from bot.runtime.damage import damage_at_start, forgotten
+from bot.runtime.damage import check_words, damage_at_start, forgotten
 from bot.runtime.journal_file import (
     answer,
     begin_journal,
@@ -125,6 +125,8 @@ async def open_journal(
     if state == "new":
         damage = forgotten(url, loaded.state_dir)
     else:
+        if words := check_words(url):
+            screen.row("journal", words)
         damage = await damage_at_start(url, loaded.state_dir, lease.epoch)
     is_in_question: bool = bool(damage) or await answer(url, journal.is_in_question())
     if is_in_question:
