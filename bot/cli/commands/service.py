@@ -307,16 +307,19 @@ def _require_own(path: Path, unit: Unit) -> None:
 
 
 def make_writable(unit: Unit) -> None:
-    """Create the folder that the unit may write to: systemd starts no unit whose
-    folder is missing.
+    """Create the folders that the unit may write to: systemd starts no unit whose folder is
+    missing. What `sudo` makes on the way to them is the bot's owner's.
     """
     from bot.runtime.state_dir import make_state_dir
 
-    if not unit.state_dir.exists():
-        make_state_dir(unit.state_dir)
+    owner = (unit.state_dir if unit.state_dir.exists() else unit.config).stat()
+    for folder in dict.fromkeys((unit.state_dir, *unit.writable)):
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        if made:
+            make_state_dir(folder)
         if unit.user is not None and os.geteuid() == 0:
-            owner = unit.config.stat()
-            os.chown(unit.state_dir, owner.st_uid, owner.st_gid)
+            for each in made:
+                os.chown(each, owner.st_uid, owner.st_gid)
 
 
 def program_here() -> Sequence[str]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bot.cli.commands.service import MARK, Unit, quoted, unit_name
+from bot.cli.commands.service import MARK, Unit, make_writable, quoted, unit_name
 from bot.config.problems import ExitCode
 from tests.cli.stage import CONFIG, Ran, call
 
@@ -132,6 +132,36 @@ def test_a_users_unit_is_written_once_more_and_removed_again(config: Path) -> No
     assert "User=" not in text
     assert list(path.parent.iterdir()) == []
     assert (config.parent / "state").is_dir(), "a unit may write to what is there alone"
+
+
+def test_every_folder_that_a_unit_may_write_to_is_there_before_its_first_start(
+    config: Path,
+) -> None:
+    config.write_text(CONFIG.replace("sqlite:///journal.db", "sqlite:///data/new/journal.db"))
+    path = config.parents[1] / "config/systemd/user/vnbot-my-bot.service"
+
+    service(config, "install", "--user")
+
+    writable = dict(settings_of(path.read_text()))["ReadWritePaths"].strip('"').split('" "')
+    assert writable == [str(config.parent / "state"), str(config.parent / "data" / "new")]
+    assert [Path(each).is_dir() for each in writable] == [True, True]
+
+
+def test_no_folder_that_sudo_makes_for_a_bot_is_roots(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, given = config.parents[1] / "home", list[tuple[Path, int]]()
+    monkeypatch.setattr("bot.cli.commands.service.os.geteuid", lambda: 0)
+    monkeypatch.setattr(
+        "bot.cli.commands.service.os.chown", lambda path, user, _: given.append((path, user))
+    )
+    state, data = home / ".local" / "state" / "vnbot" / "a", config.parent / "data"
+    unit = Unit("a", ("bot",), config, state, writable=(state, data, config.parent), user="trader")
+
+    make_writable(unit)
+
+    made = [state, *state.parents[:4], data]
+    assert given == [(each, config.stat().st_uid) for each in made]
 
 
 def test_a_unit_of_somebody_else_is_left_alone(config: Path) -> None:
