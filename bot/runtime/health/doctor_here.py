@@ -52,6 +52,15 @@ ROOM_SOON: Final = 4
 BACKUP_DAYS: Final = 8
 """A backup older than this is reported: one a week is not much."""
 OF_ITS_OWN: Final = "set another state_dir, or what was there before: bot docs upgrade"
+_TO_RESTORE: Final = (
+    "bot journal verify says where; move the file away with any -wal and -shm beside it, then put "
+    "the last backup in place"
+)
+_TO_COMPARE: Final = (
+    "put the newest journal back; if this one is it, start: its orders are held until you have "
+    "compared (bot reconcile) and accepted it: bot reconcile --accept JOURNAL --reason TEXT"
+)
+"""About a journal that is whole, and differs from the heads beside it."""
 _DAY_S: Final = 86_400
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MEGABYTE: Final = 1_000_000
@@ -258,15 +267,14 @@ def of_journal(loaded: Loaded) -> Iterator[Finding]:
     else:
         yield of_mode(loaded) or ok("journal", f"{shown}, schema {state.found}")
     kept = read_heads_file(loaded.state_dir, url).kept
+    fix = _TO_RESTORE
     try:
         damage = damage_of(url, kept[-1] if kept else None, ANY_EPOCH)
+        if damage and not damage_of(url, None, ANY_EPOCH):
+            fix = _TO_COMPARE
     except JournalError as error:
         damage = (str(error),)
     if damage:
-        fix = (
-            "bot journal verify says where; move the file away with any -wal and -shm beside it, "
-            "then put the last backup in place"
-        )
         yield fail("chain", damage[0], fix=fix)
     else:
         yield ok("chain", f"whole, as kept at {kept[-1].at:%Y-%m-%d %H:%M}" if kept else "whole")

@@ -16,6 +16,8 @@ from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.journal.database.schema import migrate
+from bot.journal.writing.batch import Head
+from bot.journal.writing.heads import FILE, KeptHeads, append_line
 from bot.runtime.health.doctor_here import Finding, Machine, Verdict, look_here, of_notices
 from bot.runtime.timetable.morning import calendar_row
 from tests.staging import QUIET
@@ -169,6 +171,16 @@ def _forged(state: Path) -> None:
         journal.commit()
 
 
+def _older(state: Path) -> None:
+    heads = {"fills": Head(last_seq=3, row_count=3, head_hash="ab" * 32)}
+    append_line(state / FILE, KeptHeads(TODAY, "journal.db", 1, 1, heads).line)
+
+
+def _older_and_forged(state: Path) -> None:
+    _older(state)
+    _forged(state)
+
+
 def _halted(state: Path) -> None:
     (state / "HALT").touch()
 
@@ -181,6 +193,8 @@ def _halted(state: Path) -> None:
         (_of_a_later_program, "journal", Verdict.FAIL, "use the program that wrote it"),
         (_broken, "journal", Verdict.FAIL, "bot db check"),
         (_forged, "chain", Verdict.FAIL, "bot journal verify"),
+        (_older, "chain", Verdict.FAIL, "if this one is it, start: its orders are held until you"),
+        (_older_and_forged, "chain", Verdict.FAIL, "put the last backup in place"),
         (_halted, "halt file", Verdict.WARN, "bot resume --reason"),
     ],
 )
