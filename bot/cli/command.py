@@ -10,7 +10,6 @@ are given: `bot --json orders` and `bot orders --json` are the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,14 +17,13 @@ from typing import Final
 import click
 
 from bot.config.problems import OperatorMistake
+from bot.config.settings.places import in_folder
 from bot.runtime.control.socket import ASK_TIMEOUT_S
 
 Body = Callable[..., object]
 WIDTH_MAX: Final = 100
 COLORS: Final = ("auto", "always", "never")
 LANGUAGES: Final = ("en", "vi")
-OWN: Final = "bot.yaml"
-"""The configuration file in a folder that `-c` names."""
 ALSO: Final = (
     "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --lang, --debug: bot -h."
 )
@@ -160,9 +158,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
         if parameter.name == "config" and isinstance(value, Path):
-            with suppress(PermissionError):  # told by the command, which knows what it means
-                # Somebody in a hurry to halt may name the folder.
-                value = value / OWN if value.is_dir() else value
+            value = in_folder(value)
         if value and parameter.name is not None:
             setattr(context.ensure_object(Invocation), parameter.name, value)
 

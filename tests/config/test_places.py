@@ -262,6 +262,14 @@ def test_a_path_that_no_file_can_have_is_a_mistake_and_no_bug(
         places.below(tmp_path, text)
 
 
+def test_the_variable_may_name_the_folder_of_a_configuration(tmp_path: Path) -> None:
+    config = written(tmp_path, "mode: sandbox\n")
+
+    named = [places.find_config({"BOT_CONFIG": str(each)}) for each in (tmp_path, config)]
+
+    assert named == [config, config]
+
+
 def test_a_variable_may_name_the_folder_of_nobody(tmp_path: Path) -> None:
     with pytest.raises(OperatorMistake, match="there is no user 'nobody-of-this-name' here"):
         places.find_config({"BOT_CONFIG": "~nobody-of-this-name/bot.yaml"}, tmp_path)

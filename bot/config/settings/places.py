@@ -23,6 +23,8 @@ from bot.domain.visible import visible
 DEFAULT: Final = "default"
 """The origin of a setting that nobody has set."""
 CONFIG_VARIABLE: Final = "BOT_CONFIG"
+OWN: Final = "bot.yaml"
+"""The configuration file in a folder."""
 STATE_KEY: Final = "state_dir"
 STATE_VARIABLE: Final = "BOT_STATE_DIR"
 KNOWN: Final = "last-run.json"
@@ -49,16 +51,16 @@ _NEVER: Final = {
 def find_config(environment: Mapping[str, str], folder: Path | None = None) -> Path:
     """Return the configuration in effect where the command line names none.
 
-    It is the file named by BOT_CONFIG, whether it exists or not; else ./bot.yaml,
-    ./config/bot.yaml, the user's own in the XDG folder; else the shipped demo's, which always
-    exists. One that exists but cannot be read, like a link to a missing disk, is still chosen, so
-    that reading it reports why.
+    It is the file named by BOT_CONFIG, or the one in that folder, whether it exists or not; else
+    ./bot.yaml, ./config/bot.yaml, the user's own in the XDG folder; else the shipped demo's, which
+    always exists. One that exists but cannot be read, like a link to a missing disk, is still
+    chosen, so that reading it reports why.
     """
     if named := environment.get(CONFIG_VARIABLE):
-        return expanded(named)
+        return in_folder(expanded(named))
     here = folder or Path.cwd()
     user = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot"
-    for path in (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml"):
+    for path in (here / OWN, here / "config" / OWN, user / OWN):
         try:
             path.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -67,6 +69,13 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
             return path
         return path
     return shipped(DEMO)
+
+
+def in_folder(path: Path) -> Path:
+    """Return the configuration in a folder: somebody in a hurry to halt may name that."""
+    with suppress(PermissionError):  # told by the command, which knows what it means
+        return path / OWN if path.is_dir() else path
+    return path
 
 
 def state_dir_at_sight(path: Path, environment: Mapping[str, str]) -> Path | None:
