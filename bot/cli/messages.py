@@ -54,6 +54,23 @@ NO_BOT_HALTED: Final = (
     "no bot is running on {state_dir}, and there is a HALT file: the next start will be HALTED. "
     'Start it (bot run); when trading may continue: bot resume --reason "…"'
 )
+NOT_HERE: Final = (
+    "no bot is running on {state_dir}, but one of this configuration is running on {other}: it was "
+    "started with that state_dir. If you mean it, repeat the command with --state-dir {other}"
+)
+HALT_THERE: Final = (
+    "no bot is running on {state_dir}, but one of this configuration is running on {other}, so "
+    "that one is halted"
+)
+HALT_THERE_TOO: Final = "and one on {other}. Halt that one too: bot halt --yes --state-dir {other}"
+HALT_HERE_TOO: Final = (
+    "the HALT file on {state_dir} stays: the next start there will be HALTED. If you do not want "
+    "that, remove it"
+)
+HALT_OTHER: Final = (
+    "No bot is running on {state_dir}, but one of this configuration is running on {other}. Halt "
+    "that one: cancel all open orders and send no new ones?"
+)
 
 SILENT: Final = "it is busy or hanging"
 PROCESS_STATES: Final = {

@@ -9,7 +9,7 @@ operator means.
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,17 @@ from bot.cli.asking import READING, reply_of
 from bot.cli.command import CONFIGURATION, STATE_FOLDER, Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import demo_at_sight, find_config, last_run, state_dir_at_sight
+from bot.config.settings.places import (
+    demo_at_sight,
+    find_config,
+    last_bot,
+    last_run,
+    real_path,
+    state_dir_at_sight,
+)
 from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
-from bot.runtime.control.socket import is_there
+from bot.runtime.control.socket import announced, is_there
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -340,10 +347,14 @@ def already_running(state_dir: Path) -> OperatorMistake:
 def no_bot(invocation: Invocation) -> OperatorMistake:
     """Return the mistake that the configured bot is not running; it names the demo if that is.
 
-    It names a HALT file that waits for the next start: a bot that trades nothing all day is worse
-    than a start that says so.
+    It names a bot of this configuration that runs on another folder, whose state_dir was changed
+    since. It names a HALT file that waits for the next start: a bot that trades nothing all day is
+    worse than a start that says so.
     """
     state_dir = _state_dirs(invocation)[0]
+    for other in running_elsewhere(invocation.config or find_config(os.environ), state_dir):
+        message = messages.NOT_HERE.format(state_dir=state_dir, other=other)
+        return OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING)
     if _is_searched(invocation) and invocation.does_change:
         demo = load_demo(invocation)
         if demo.state_dir != state_dir and is_there(demo.state_dir):
@@ -355,6 +366,29 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
     text = messages.NO_BOT_HALTED if is_raised(state_dir) else messages.NO_BOT
     message = text.format(state_dir=state_dir)
     return OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING)
+
+
+def running_elsewhere(config: Path, state_dir: Path) -> Iterator[Path]:
+    """Yield the other folders on which a bot of a configuration runs; none for the demo's, which
+    anybody may run several times.
+    """
+    for other in () if _is_demo(config) else announced():
+        theirs = last_bot(other).get("config")
+        if other == state_dir or theirs is None or real_path(Path(theirs)) != real_path(config):
+            continue
+        with suppress(OperatorMistake):  # somebody else's
+            if is_there(other):
+                yield other
+
+
+def own_elsewhere(invocation: Invocation) -> tuple[Path, ...]:
+    """Return the other folders on which a bot of this configuration runs, unless a person has named
+    the folder.
+    """
+    if invocation.state_dir is not None:
+        return ()
+    config = invocation.config or find_config(os.environ)
+    return tuple(running_elsewhere(config, own_state_dir(invocation)))
 
 
 def refusal(invocation: Invocation, reply: Fields) -> OperatorMistake:

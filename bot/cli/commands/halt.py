@@ -7,7 +7,7 @@ is looked up in the journal, and orders without one are named.
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,7 @@ from bot.cli.target import (
     load,
     no_bot,
     open_journal,
+    own_elsewhere,
     own_state_dir,
     refusal,
     which_bot,
@@ -230,6 +231,8 @@ def _question(invocation: Invocation, state_dir: Path) -> str:
     else:
         if found is not None:
             return f"Halt {which_bot(invocation)}: cancel all open orders and send no new ones?"
+        for other in own_elsewhere(invocation):
+            return messages.HALT_OTHER.format(state_dir=state_dir, other=other)
         if (mistake := no_bot(invocation)).problems[0].code == ANOTHER:
             raise mistake
     return messages.HALT_UNNAMED.format(state_dir=state_dir)
@@ -254,13 +257,18 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
         may_raise = True  # so that it is told why there is no file
     if may_raise and (trouble := within(FLAG_S, raising, state_dir)):
         write_line(trouble, err=True)
+    others: Sequence[Path] = ()
     try:
         reply = _ask(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
         if reply is not None and reply.get("ok"):
             return
+        others = () if reply is not None else own_elsewhere(invocation)
         mistake = no_bot(invocation) if reply is None else refusal(invocation, reply)
     except OperatorMistake as silence:
         mistake = silence
+    if others:
+        _halt_elsewhere(invocation, state_dir, others, reason)
+        return
     if mistake.problems[0].code == ANOTHER and not was_raised:
         lower_flag(state_dir)
     if is_in_place(state_dir):
@@ -268,6 +276,21 @@ def _ask_to_halt(invocation: Invocation, state_dir: Path, reason: str) -> None:
     else:
         write_line(messages.HALT_NOT, err=True)
     raise mistake
+
+
+def _halt_elsewhere(
+    invocation: Invocation, state_dir: Path, others: Sequence[Path], reason: str
+) -> None:
+    """Halt the bot of this configuration that runs on another folder, and say so: its `state_dir`
+    was changed since. The file of this folder stays, as this one's bot may be about to start.
+    """
+    write_line(messages.HALT_THERE.format(state_dir=state_dir, other=others[0]), err=True)
+    for other in others[1:]:
+        write_line(messages.HALT_THERE_TOO.format(other=other), err=True)
+    if is_in_place(state_dir):
+        write_line(messages.HALT_HERE_TOO.format(state_dir=state_dir), err=True)
+    invocation.state_dir, invocation.state_dirs = others[0], None
+    _ask_to_halt(invocation, others[0], reason)
 
 
 def _held_by_file(

@@ -180,6 +180,17 @@ def last_run(
     return None
 
 
+def last_bot(state_dir: Path) -> Mapping[str, str]:
+    """Return name, mode and configuration of the bot of the last run, as they were at its start;
+    empty if none is known.
+    """
+    try:
+        kept = json.loads((state_dir / KNOWN).read_text())["bot"]
+        return {str(name): str(value) for name, value in kept.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def last_pid(state_dir: Path) -> int | None:
     """Return the process of the last run, which may have ended; None if none is known."""
     try:

@@ -34,6 +34,7 @@ from bot.runtime.control.socket import (
     Handler,
     Reply,
     Request,
+    announce,
     control_folder,
     has_hung_up,
     peer_of,
@@ -63,6 +64,7 @@ class ControlServer:
         self._sender = sender
         self._server: asyncio.Server | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._announced: socket.socket | None = None
         self._inode = 0
         """Of our socket."""
 
@@ -71,6 +73,7 @@ class ControlServer:
         OperatorMistake if the folder is not ours alone.
         """
         await self._listen()
+        self._announced = announce(self._state_dir)
         self._watching = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -119,6 +122,9 @@ class ControlServer:
         """Listen no more and remove the socket, unless another's is there. One that its disk keeps
         is replaced by the next start.
         """
+        if self._announced is not None:
+            self._announced.close()
+            self._announced = None
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None

@@ -16,7 +16,7 @@ import select
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +55,11 @@ FOLDER: Final = "control"
 SOCKET: Final = "socket"
 STUCK: Final = "stuck"
 """Beside the socket while a hook keeps the bot from answering: which one."""
+_ANNOUNCED: Final = "vnbot:"
+"""Before a state directory in the name of a socket in the system's memory. It needs no folder that
+a service may write to, and ends with its process.
+"""
+_NAMES: Final = Path("/proc/net/unix")
 _OTHERS: Final = 0o077
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group, as SO_PEERCRED gives them."""
@@ -144,6 +149,26 @@ def _listens(folder: Path) -> bool:
         except OSError:
             return False
     return True
+
+
+def announce(state_dir: Path) -> socket.socket:
+    """Make a bot's state directory known as long as the socket is open, but for one whose path is
+    longer than its name may be. Nobody is answered there.
+    """
+    named = socket.socket(socket.AF_UNIX)
+    with suppress(OSError):
+        named.bind(b"\0" + os.fsencode(f"{_ANNOUNCED}{state_dir}"))
+    return named
+
+
+def announced() -> tuple[Path, ...]:
+    """Return the state directories that are known so. Anybody may name one: see who runs there."""
+    try:
+        lines = os.fsdecode(_NAMES.read_bytes()).splitlines()
+    except OSError:
+        return ()
+    found = (line.partition(f" @{_ANNOUNCED}")[2] for line in lines)
+    return tuple(Path(each) for each in sorted({*found} - {""}))
 
 
 def is_there(state_dir: Path) -> bool:

@@ -154,7 +154,16 @@ def test_what_is_not_worded_where_it_is_said_is_listed_and_none_is_left_over() -
     assert {*_HANDED_ON, *_OF_ROWS} - SAID == set()
 
 
-@every_row("text", [NO_MORE_FILES, messages.NO_BOT, messages.NO_BOT_HALTED, messages.HALT_LATER])
+@every_row(
+    "text",
+    [
+        NO_MORE_FILES,
+        messages.NO_BOT,
+        messages.NO_BOT_HALTED,
+        messages.NOT_HERE,
+        messages.HALT_LATER,
+    ],
+)
 def test_so_is_what_is_said_by_its_name(text: str) -> None:
     assert catalogue("vi").sentence(text) != text
 
