@@ -54,6 +54,11 @@ NO_BOT_HALTED: Final = (
     "no bot is running on {state_dir}, and there is a HALT file: the next start will be HALTED. "
     'Start it (bot run); when trading may continue: bot resume --reason "…"'
 )
+RUNS_BESIDE: Final = (
+    "a bot of this configuration is already running on {other}, and this one, on {state_dir}, "
+    "would send its own orders beside it, to the same account. First: bot stop --state-dir "
+    "{other}. Two bots need two configurations"
+)
 NOT_HERE: Final = (
     "no bot is running on {state_dir}, but one of this configuration is running on {other}: it was "
     "started with that state_dir. If you mean it, repeat the command with --state-dir {other}"

@@ -2,33 +2,38 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.cli.commands import halt as halt_command
+from bot.cli.commands.run import require_none_beside
 from bot.config.problems import ExitCode
+from bot.config.settings.load import load_without_secrets
 from bot.config.settings.places import remember_run
 from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
-from bot.runtime.control.socket import Reply, Request, announce, announced, ask
+from bot.runtime.control.socket import FOLDER, SOCKET, Reply, Request, announce, announced, ask
 from bot.runtime.state_dir import make_state_dir
 from tests.cli.stage import CONFIG, call
 
-Handler = Callable[[Request], Awaitable[Reply]]
+MOVED = CONFIG.replace("state_dir: state", "state_dir: moved")
+PAPER = "mode: paper\nbroker: {base_url: 'http://127.0.0.1:9'}\nstate_dir: moved\n"
+KEYS = {"BOT_BROKER__API_KEY": "k" * 32, "BOT_BROKER__API_SECRET": "s" * 32}
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "bot.yaml"
-    path.write_text(CONFIG.replace("state_dir: state", "state_dir: moved"))
+    path.write_text(MOVED)
     return path
 
 
 @asynccontextmanager
-async def running(config: Path, state_dir: Path, **handlers: Handler) -> AsyncIterator[list[str]]:
+async def running(config: Path, state_dir: Path) -> AsyncIterator[list[str]]:
     """Run a bot there, and yield what it was asked to do."""
     asked = list[str]()
 
@@ -139,3 +144,64 @@ async def test_a_name_that_somebody_has_taken_for_a_folder_without_a_bot_counts_
         assert old in announced()
 
     assert ran.err.endswith("/moved. Start one: bot run (or bot demo)\n")
+
+
+@contextmanager
+def busy(config: Path, state_dir: Path, mode: str, journal: str) -> Iterator[None]:
+    """A bot that runs there, and listens."""
+    make_state_dir(state_dir / FOLDER)
+    bot = {"name": "mybot", "mode": mode, "config": str(config)}
+    remember_run(state_dir, config, os.environ, bot, "en", journal)
+    with announce(state_dir), socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(state_dir / FOLDER / SOCKET))
+        listening.listen(8)
+        yield
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_a_second_bot_of_one_configuration_does_not_start_but_to_send_nothing(
+    config: Path, flags: Sequence[str]
+) -> None:
+    config.write_text(PAPER)
+    old, new = config.parent / "state", config.parent / "moved"
+    words = ("run", *flags, "--only", "nobody", "--no-input", "-c", str(config))
+
+    with busy(config, old, "paper", f"sqlite:///{old}/journal.db"):
+        ran = call(*words, environment=KEYS)
+
+    refused = (
+        f"E-RUN-004 a bot of this configuration is already running on {old}, and this one, on "
+        f"{new}, would send its own orders beside it, to the same account. First: bot stop "
+        f"--state-dir {old}. Two bots need two configurations\n"
+    )
+    assert (ran.err == refused, refused in ran.err) == (not flags, not flags)
+    assert ran.code == (ExitCode.CONFIG if flags else ExitCode.NOT_RUNNING), ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "mode", "journal"),
+    [
+        pytest.param(PAPER, {}, "live", "", id="of another mode"),
+        pytest.param(MOVED, {}, "sandbox", "", id="whose brokers are their own"),
+        pytest.param(
+            f"{PAPER}journal: {{url: 'sqlite:////tmp/one.db'}}\n",
+            *({}, "paper", "sqlite:////tmp/one.db"),
+            id="of one file, which its lease keeps",
+        ),
+        pytest.param(
+            f"{PAPER}journal: {{url: 'postgresql://bot@127.0.0.1/bot'}}\n",
+            *({}, "paper", ""),
+            id="of one database, where a standby may wait",
+        ),
+        pytest.param(
+            PAPER, {"BOT_BROKER__ACCOUNT": ".2"}, "paper", "", id="of an account in the environment"
+        ),
+    ],
+)
+def test_beside_a_bot_starts_one(
+    config: Path, text: str, environment: Mapping[str, str], mode: str, journal: str
+) -> None:
+    config.write_text(text)
+
+    with busy(config, config.parent / "state", mode, journal):
+        require_none_beside(load_without_secrets(config, environment=environment))

@@ -12,11 +12,11 @@ from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.foreground import ending_while_it_starts, run_in_foreground, with_free_port
 from bot.cli.show import ask_shown, is_attended, say, write_line
-from bot.cli.target import load, name_demo, require_none_running, runs
+from bot.cli.target import SQLITE, load, name_demo, require_none_running, running_elsewhere, runs
 from bot.cli.telling.languages import ENGLISH, phrases
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import find_config
+from bot.config.settings.places import find_config, last_bot, last_journal
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -80,6 +80,8 @@ def command(
                 "E-RUN-004", OWN_FOLDER.format(state_dir=loaded.state_dir), ExitCode.NOT_RUNNING
             )
         require_none_running(loaded.state_dir)
+        if not (dry_run or standby):
+            require_none_beside(loaded)
         loaded = with_free_port(invocation, loaded)
         mode = loaded.settings.mode
         money = "REAL ORDERS" if mode == "live" else "nothing here is real money"
@@ -95,6 +97,25 @@ def command(
         )
         end = run_in_foreground(invocation, loaded, options)
     say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
+
+
+def require_none_beside(loaded: "Loaded") -> None:
+    """Raise OperatorMistake if a bot of this configuration trades from another folder and journal:
+    each would send its own orders to one account.
+
+    A broker in the process is each bot's own. In one journal only one bot writes, and who sets the
+    account in the environment may run one configuration for several.
+    """
+    from bot.config.settings.sources import is_of_one_terminal  # slow, and loaded by now
+
+    settings, url = loaded.settings, loaded.journal_url
+    if settings.is_embedded or is_of_one_terminal(loaded.origin_of("broker.account")):
+        return
+    ours = url if url.startswith(SQLITE) else ""
+    for other in running_elsewhere(loaded.path, loaded.state_dir):
+        if last_bot(other).get("mode") == settings.mode and last_journal(other) != ours:
+            message = messages.RUNS_BESIDE.format(other=other, state_dir=loaded.state_dir)
+            raise OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
 
 
 def _is_service() -> bool:
