@@ -54,6 +54,10 @@ NO_BOT_HALTED: Final = (
     "no bot is running on {state_dir}, and there is a HALT file: the next start will be HALTED. "
     'Start it (bot run); when trading may continue: bot resume --reason "…"'
 )
+STATE_HIDDEN: Final = (
+    "its state_dir is {state_dir}, from the {origin}. That hides {named}, which {config} names: if "
+    "that one is meant, leave the other out; a service does so after: bot service install"
+)
 RUNS_BESIDE: Final = (
     "a bot of this configuration is already running on {other}, and this one, on {state_dir}, "
     "would send its own orders beside it, to the same account. First: bot stop --state-dir "

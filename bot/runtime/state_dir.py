@@ -5,6 +5,7 @@ private file, with its end, until it is dropped. The file holds the token in cle
 systemd unit's own state does; it is worthless after midnight.
 """
 
+import errno
 import json
 import os
 import threading
@@ -21,15 +22,23 @@ from bot.protocol.secret import Secret
 LEDGER: Final = "sandbox.jsonl"
 """The embedded broker's ledger, beside the journal. The bot never reads it."""
 SECOND_FACTOR: Final = "two-factor.json"
+_OF_ITS_UNIT: Final = (
+    "A service may write only to the folders that its unit names: after a change of state_dir, "
+    "once more bot service install"
+)
 DISK_S: Final = 0.5
 """How long a running bot waits for the disk to keep or forget a token: nothing else is done then.
 """
 
 
 def make_state_dir(path: Path) -> None:
-    """Create the folder if needed. Raises OperatorMistake, whatever prevents it."""
+    """Create the folder if needed. Raises OperatorMistake, whatever prevents it; also where it is
+    there and can't be written to, as in a service whose unit names another.
+    """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if isinstance(error, FileExistsError):
@@ -39,6 +48,8 @@ def make_state_dir(path: Path) -> None:
             "permissions and free space there, or choose another: --state-dir DIR, or state_dir in "
             "bot.yaml"
         )
+        if error.errno == errno.EROFS:
+            text += f". {_OF_ITS_UNIT}"
         raise OperatorMistake.of("E-SYS-001", text, ExitCode.DATABASE) from error
 
 

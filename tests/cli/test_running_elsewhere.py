@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, chdir, contextmanager
 from pathlib import Path
 
 import pytest
@@ -205,3 +205,24 @@ def test_beside_a_bot_starts_one(
 
     with busy(config, config.parent / "state", mode, journal):
         require_none_beside(load_without_secrets(config, environment=environment))
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "origin"),
+    [
+        (("--state-dir", "old"), {}, "command line"),
+        ((), {"BOT_STATE_DIR": "old"}, "environment variable BOT_STATE_DIR"),
+        ((), {}, None),
+    ],
+)
+def test_a_start_says_that_a_flag_or_a_variable_hides_the_folder_of_the_file(
+    config: Path, flags: Sequence[str], environment: Mapping[str, str], origin: str | None
+) -> None:
+    named, old = config.parent / "moved", config.parent / "old"
+    words = ("run", *flags, "--only", "nobody", "--no-input", "-c", str(config))
+
+    with chdir(config.parent):
+        ran = call(*words, environment=environment)
+
+    told = f"its state_dir is {old}, from the {origin}. That hides {named}, which {config} names: "
+    assert (told in ran.err, "That hides" in ran.err) == (bool(origin), bool(origin)), ran.err

@@ -1,16 +1,19 @@
 """The kept token: written whole or not at all."""
 
 import json
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bot.config.problems import OperatorMistake
 from bot.protocol.secret import Secret
-from bot.runtime.state_dir import SECOND_FACTOR, keep_token, kept_token
+from bot.runtime.state_dir import SECOND_FACTOR, keep_token, kept_token, make_state_dir
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)
@@ -55,3 +58,15 @@ def test_a_kept_token_whose_end_is_no_instant_is_none(tmp_path: Path, until: str
     (tmp_path / SECOND_FACTOR).write_text(json.dumps({"token": "a-token", "until": until}))
 
     assert kept_token(tmp_path, NOW) is None
+
+
+def test_a_service_that_may_not_write_there_is_told_what_gives_it_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_only = SimpleNamespace(f_flag=os.ST_RDONLY)
+    monkeypatch.setattr("bot.runtime.state_dir.os.statvfs", lambda _: read_only)
+
+    with pytest.raises(OperatorMistake, match="read-only file system") as refused:
+        make_state_dir(tmp_path / "new")
+
+    assert refused.value.problems[0].message.endswith("once more bot service install")

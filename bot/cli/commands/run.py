@@ -16,7 +16,15 @@ from bot.cli.target import SQLITE, load, name_demo, require_none_running, runnin
 from bot.cli.telling.languages import ENGLISH, phrases
 from bot.cli.telling.wording import span_of
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import find_config, last_bot, last_journal
+from bot.config.settings.places import (
+    STATE_KEY,
+    STATE_VARIABLE,
+    find_config,
+    last_bot,
+    last_journal,
+    state_dir_at_sight,
+    state_dir_of,
+)
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -79,6 +87,7 @@ def command(
             raise OperatorMistake.of(
                 "E-RUN-004", OWN_FOLDER.format(state_dir=loaded.state_dir), ExitCode.NOT_RUNNING
             )
+        _tell_hidden(invocation, loaded)
         require_none_running(loaded.state_dir)
         if not (dry_run or standby):
             require_none_beside(loaded)
@@ -116,6 +125,18 @@ def require_none_beside(loaded: "Loaded") -> None:
         if last_bot(other).get("mode") == settings.mode and last_journal(other) != ours:
             message = messages.RUNS_BESIDE.format(other=other, state_dir=loaded.state_dir)
             raise OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
+
+
+def _tell_hidden(invocation: Invocation, loaded: "Loaded") -> None:
+    """Say that a flag or variable hides the `state_dir` of the file: it may be an older one."""
+    from bot.config.settings.sources import source_of  # slow, and loaded by now
+
+    unset = {name: text for name, text in os.environ.items() if name.upper() != STATE_VARIABLE}
+    named = state_dir_at_sight(loaded.path, unset)
+    if named not in {None, loaded.state_dir, state_dir_of(None, loaded.path, unset)}:
+        origin = source_of(loaded.origin_of(STATE_KEY))
+        facts = {"state_dir": loaded.state_dir, "named": named, "config": loaded.path}
+        say(invocation, messages.STATE_HIDDEN.format(origin=origin, **facts))
 
 
 def _is_service() -> bool:

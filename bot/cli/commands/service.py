@@ -22,7 +22,7 @@ from bot.cli.command import CONFIGURATION, STATE_FOLDER, Invocation, define_comm
 from bot.cli.show import print_lines, print_result, say
 from bot.cli.target import SQLITE
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.places import find_config, real_path
+from bot.config.settings.places import DEFAULT, STATE_KEY, find_config, real_path
 
 if TYPE_CHECKING:
     from bot.config.settings.load import Loaded
@@ -91,7 +91,7 @@ AmbientCapabilities=
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The unit for `bot run` of one configuration. `user` is None for a unit of the user's own
-    manager. `writable` are the folders that the bot writes to.
+    manager. `writable` are the folders that the bot writes to, `flags` are for `bot run`.
     """
 
     name: str
@@ -101,6 +101,7 @@ class Unit:
     writable: Sequence[Path]
     user: str | None
     credentials: Path | None = None
+    flags: Sequence[str] = ()
 
     @property
     def file_name(self) -> str:
@@ -108,7 +109,7 @@ class Unit:
 
     def text(self) -> str:
         """Return the whole file."""
-        run = ("run", "-c", str(self.config), "--state-dir", str(self.state_dir), "--no-input")
+        run = ("run", "-c", str(self.config), *self.flags, "--no-input")
         lines = [
             MARK,
             "[Unit]",
@@ -278,6 +279,11 @@ def _load(invocation: Invocation, is_users: bool) -> "Loaded":
 def _unit_of(loaded: "Loaded", *, is_users: bool, credentials: Path | None = None) -> Unit:
     url = loaded.journal_url
     journal = [Path(url.removeprefix(SQLITE)).parent] if url.startswith(SQLITE) else []
+    from bot.config.settings.sources import is_of_one_terminal  # slow, and loaded by now
+
+    origin = loaded.origin_of(STATE_KEY)
+    # A flag would hide what the file names, also after a person has changed that.
+    is_in_file = origin != DEFAULT and not is_of_one_terminal(origin)
     return Unit(
         name=loaded.name,
         program=program_here(),
@@ -286,6 +292,7 @@ def _unit_of(loaded: "Loaded", *, is_users: bool, credentials: Path | None = Non
         writable=journal,
         user=None if is_users else owner_of(loaded),
         credentials=credentials.absolute() if credentials else None,
+        flags=() if is_in_file else ("--state-dir", str(loaded.state_dir.absolute())),
     )
 
 

@@ -60,14 +60,14 @@ class Merged:
     def blame(self, code: str, message: str, steps: Steps) -> Problem:
         """Return a problem with one value, at the place that set it."""
         origin = self.origins.get(".".join(steps), "")
-        if prefix := _prefix(origin):
+        if prefix := source_of(origin):
             return Problem(code, f"{prefix}: {message}")
         return self.document.at_value(code, message, steps)
 
 
 def is_of_one_terminal(origin: str) -> bool:
     """Return whether a flag or a variable has set it: what is typed elsewhere has to name it."""
-    return bool(_prefix(origin))
+    return bool(source_of(origin))
 
 
 def merge(
@@ -161,7 +161,7 @@ def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:
     """Return the problems, each at the place that set the value."""
     problems = []
     for detail in error.errors(include_url=False):
-        prefixes = dict.fromkeys(map(_prefix, _origins_of(detail, merged.origins)))
+        prefixes = dict.fromkeys(map(source_of, _origins_of(detail, merged.origins)))
         code, message, hint = describe(detail, Settings)
         for prefix in prefixes:
             if prefix.startswith(_VARIABLE) and detail["type"] == "extra_forbidden":
@@ -184,8 +184,8 @@ def _origins_of(detail: ErrorDetails, origins: Mapping[str, str]) -> Sequence[st
     return below or [origins[each] for each in above if each in origins][:1] or ("",)
 
 
-def _prefix(origin: str) -> str:
-    """Return the prefix of a problem that is not in the file; empty for one that is."""
+def source_of(origin: str) -> str:
+    """Return what has set a value outside the file, in words; empty for one of the file."""
     if origin.startswith(_ENV):
         return f"{_VARIABLE} {origin.removeprefix(_ENV)}"
     return COMMAND_LINE if origin == FLAG else ""

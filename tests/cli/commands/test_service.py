@@ -65,8 +65,7 @@ def test_a_unit_starts_this_bot_and_tells_a_mistake_from_a_bad_day(config: Path)
 
     found = dict(settings_of(ran.out))
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
-    words = f'"run" "-c" "{config}" "--state-dir" "{config.parent / "state"}" "--no-input"'
-    assert found["ExecStart"].endswith(words)
+    assert found["ExecStart"].endswith(f'"run" "-c" "{config}" "--no-input"')
     assert found["ExecStart"].split('"')[1].endswith("/bin/bot")
     wanted = {
         "Type": "notify",
@@ -83,6 +82,24 @@ def test_a_unit_starts_this_bot_and_tells_a_mistake_from_a_bad_day(config: Path)
         "ReadWritePaths": f'"{config.parent / "state"}" "{config.parent}"',
     }
     assert {name: found[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("given", ["nowhere", "on the command line", "in the environment"])
+def test_a_unit_names_the_state_folder_that_its_configuration_does_not(
+    config: Path, given: str
+) -> None:
+    config.write_text(CONFIG.replace("state_dir: state\n", "") if given == "nowhere" else CONFIG)
+    folder = config.parents[1] / "given"
+    places = {"HOME": str(folder.parent), "XDG_STATE_HOME": str(folder)}
+    if given == "in the environment":
+        places["BOT_STATE_DIR"] = str(folder)
+    flags = ("--state-dir", str(folder)) if given == "on the command line" else ()
+
+    words = ("service", "install", "--user", "--print", *flags, "-c", str(config))
+    ran = call(*words, environment=places)
+
+    runs = dict(settings_of(ran.out))["ExecStart"]
+    assert f'"--state-dir" "{folder}' in runs, "else a unit would have another than its installer"
 
 
 @needs_systemd
