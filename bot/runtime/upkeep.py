@@ -23,7 +23,7 @@ from bot.domain.hours import Hours
 from bot.domain.message import Noted
 from bot.journal.database.engines import database_errors, file_of, is_sqlite, writing_engine
 from bot.journal.database.schema import check, migrate
-from bot.journal.errors import Corrupt, JournalError, NotOwner
+from bot.journal.errors import Corrupt, JournalError, NeedsMigration, NotOwner
 from bot.journal.journal import Journal
 from bot.journal.reading.reader import JournalReader
 from bot.journal.reading.values import PRUNING
@@ -31,7 +31,7 @@ from bot.journal.upkeep.copying import Saved, copy_rows, remove, require_empty, 
 from bot.journal.upkeep.retention import Pruned
 from bot.journal.upkeep.verify import VerifyReport, heads_now, verify
 from bot.journal.writing.heads import FILE, HeadsKeeper, append_line, label_of
-from bot.journal.writing.lease import Lease, acquire
+from bot.journal.writing.lease import Lease, acquire, lock
 from bot.journal.writing.thread import in_time
 from bot.runtime.damage import doubts_about
 from bot.runtime.journal_file import this_process
@@ -43,6 +43,9 @@ BACKUPS_S: Final = 10.0
 TO_BACK_UP: Final = "Now and then: bot journal backup"
 BY_THE_OWNER: Final = (
     "as the owner, while no bot runs: BOT_JOURNAL__URL=… bot journal prune --backup FILE"
+)
+_ANOTHER: Final = (
+    "a bot of another version writes this journal, and nothing was changed. First: bot stop"
 )
 PASSES_MAX: Final = 10_000
 """How often a table is continued, each time for some thousands of rows."""
@@ -172,6 +175,22 @@ async def prune_alone(
         finally:
             await journal.close()
         return done
+
+
+def migrate_alone(url: str) -> None:
+    """Create a journal or bring it up to date, while no bot runs; one that is up to date is left
+    alone. Raises LeaseHeld, OperatorMistake for a bot whose program is another one, and what
+    `migrate` raises.
+    """
+    with ExitStack() as stack:
+        if not is_sqlite(url) or file_of(url).exists():
+            if check(url).is_current:
+                return
+            try:
+                stack.callback(lock(url))
+            except NeedsMigration as error:
+                raise OperatorMistake.of("E-DB-004", _ANOTHER, ExitCode.NOT_RUNNING) from error
+        migrate(url)
 
 
 def shrink(url: str) -> int:

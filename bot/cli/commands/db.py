@@ -43,15 +43,15 @@ def check(invocation: Invocation) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.pass_obj
 def migrate(invocation: Invocation, dry_run: bool) -> None:
-    """Create the journal, or bring it up to date, in one transaction."""
+    """Create the journal, or bring it up to date, in one transaction. No bot may run meanwhile."""
     # Here and below: a database's library is slow to import, and help pages do not need it.
-    from bot.journal.database.schema import migrate as migrate_schema
     from bot.runtime.journal_file import journal_errors
+    from bot.runtime.upkeep import migrate_alone
 
     loaded = load(invocation)
     if not dry_run:
         with journal_errors(loaded.origin_of("journal.url")):
-            migrate_schema(loaded.journal_url)
+            migrate_alone(loaded.journal_url)
     state = _show(invocation, loaded)
     if not state.is_known:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)

@@ -142,7 +142,7 @@ def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
 
     With `seen`, only if that is still its epoch, so that nobody has taken it in between.
     """
-    let_go = _lock_file(url) if is_sqlite(url) else _lock_database(url)
+    let_go = lock(url)
     with ExitStack() as undo:
         undo.callback(let_go)
         with one_transaction(url) as connection:
@@ -156,6 +156,11 @@ def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
             connection.execute(lease.update().where(mine).values(epoch=before + 1, **taken))
         undo.pop_all()
     return Lease(url, before + 1, let_go)
+
+
+def lock(url: str) -> Callable[[], None]:
+    """Take the lock alone, which needs no table, and return what lets go; raises as `acquire`."""
+    return _lock_file(url) if is_sqlite(url) else _lock_database(url)
 
 
 def rows_of(key: int) -> str:

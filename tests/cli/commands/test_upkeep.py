@@ -102,6 +102,26 @@ def test_a_journal_of_an_earlier_program_is_backed_up_with_that(own: Path, tmp_p
     assert list(tmp_path.glob("backup*")) == []
 
 
+def test_no_journal_is_migrated_under_a_bot_that_writes_it(own: Path) -> None:
+    lease = acquire(url_of(own), this_process())
+    current = call("db", "migrate", "-c", str(own))
+    with sqlite3.connect(file_of(url_of(own))) as connection:
+        connection.execute("update alembic_version set version_num = '0001'")
+    connection.close()
+
+    older = call("db", "migrate", "-c", str(own))
+    found = call("db", "check", "--json", "-c", str(own))
+    lease.release()
+
+    assert current.code == ExitCode.DONE, "nothing is to be done"
+    assert older.code == ExitCode.NOT_RUNNING
+    assert older.err == (
+        "E-DB-004 a bot of another version writes this journal, and nothing was changed. First: "
+        "bot stop\n"
+    )
+    assert json.loads(found.out)["found"] == "0001"
+
+
 def test_a_backup_is_made_while_a_bot_writes(own: Path, tmp_path: Path) -> None:
     lease = acquire(url_of(own), this_process())
     try:
