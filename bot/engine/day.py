@@ -36,7 +36,9 @@ from bot.domain.operations import BreakAccepted, EarlierOrdersRead, ReconcileAsk
 from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
 from bot.engine.account_status import balances_of
+from bot.engine.control_state import BY_CLOCK
 from bot.engine.gate import guarded
+from bot.engine.health import DISK
 from bot.engine.index import SeenIds
 from bot.engine.orders import (
     answers,
@@ -350,8 +352,14 @@ def note_summary(state: State) -> None:
 
 def needs_a_person(state: State, status: BotStatus) -> Iterator[str]:
     """Yield what does not resolve itself until tomorrow, each with what to do."""
-    if status.state is RunState.HALTED:
-        yield f"HALTED, {status.reason} (bot resume --reason …)"
+    for words in gate.until_resume(state):
+        yield f"{words} (bot resume --reason …)"
+    troubles = state.gate.troubles
+    yield from (
+        f"no order leaves, as {troubles[by]} (bot status)"
+        for by in (BY_CLOCK, DISK)
+        if by in troubles
+    )
     for name in state.reconciling.breaks:
         yield f"{name} is not accepted (bot reconcile)"
     for tracked in state.pending_intents():

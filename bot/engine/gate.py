@@ -279,17 +279,35 @@ def scope_objection(state: State, account: str, side: Side) -> tuple[str, str] |
     return "REDUCING", f"no entries until bot resume{f': {reduced}' if reduced else ''}"
 
 
+def until_resume(state: State) -> Iterator[str]:
+    """Yield what holds orders back until a person resumes, also beneath a stronger state."""
+    for lasting in LASTING:
+        if (cause := state.gate.causes.get(lasting)) is not None:
+            why = f", {cause.reason}" if cause.reason else ""
+            then = ": nothing is bought or sold" if lasting is RunState.PAUSED else ""
+            yield f"{lasting}{why}{then}"
+    for scope, reason in state.halted_scopes.items():
+        yield _scope_words(scope, reason)
+
+
+def _scope_words(scope: str, reason: str) -> str:
+    """Return what is not done while a scope is halted, and why."""
+    if scope == REDUCED_SCOPE:
+        return f"REDUCING by you ({reason or 'no reason given'}): nothing is bought"
+    return f"{'nonces are not trusted' if scope == NONCES else 'no order is sent'}: {reason}"
+
+
 def scope_alerts(state: State) -> Iterator[Standing]:
     """Yield what is halted, what continues, and how to end it."""
     end = 'When it is mended: bot resume --reason "…"'
     for scope, reason in state.halted_scopes.items():
+        words = _scope_words(scope, reason)
         if scope == REDUCED_SCOPE:
-            why = reason or "no reason given"
-            text = f"REDUCING by you ({why}): nothing is bought; sales and cancels go on"
-            yield Standing("ENTRIES_PAUSED", f"{text}. To buy again: bot resume", {"why": why})
+            text = f"{words}; sales and cancels go on. To buy again: bot resume"
+            yield Standing("ENTRIES_PAUSED", text, {"why": reason or "no reason given"})
         elif scope == NONCES:
-            text = f"nonces are not trusted: {reason}. Orders are looked for longer. {end}"
+            text = f"{words}. Orders are looked for longer. {end}"
             yield Standing("NONCES_NOT_TRUSTED", text, {"why": reason})
         else:
-            text = f"no order is sent: {reason}. Reads and cancels go on. {end}"
+            text = f"{words}. Reads and cancels go on. {end}"
             yield Standing("ORDERS_HALTED", text, {"why": reason})

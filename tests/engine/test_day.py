@@ -6,9 +6,18 @@ from datetime import date, datetime, time, timedelta
 
 import pytest
 
-from bot.domain.entry import DAY_NOTE, Fill, IntentMoved, Note, RunState
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    DAY_NOTE,
+    REDUCED_SCOPE,
+    Fill,
+    IntentMoved,
+    Note,
+    RunState,
+)
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import (
+    ClockOffsetChanged,
     PlaceOrder,
     Reconciled,
     TimerFired,
@@ -17,6 +26,7 @@ from bot.domain.message import (
 from bot.domain.operations import (
     Action,
     CancelAsked,
+    DiskSeen,
     EarlierOrdersRead,
     OperatorActed,
     TradingDayEnded,
@@ -24,6 +34,8 @@ from bot.domain.operations import (
 from bot.domain.order import OrderReport, OrderState, SendState, Side
 from bot.domain.outcome import Unknown
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine import gate
+from bot.engine.health import RESERVE_BYTES
 from bot.strategy import Strategy
 from tests.engine.stage import ACCOUNT, DAY, HPG, RULEBOOK, Stage, report_of, sell_intent
 
@@ -331,6 +343,89 @@ def test_a_day_with_a_fill_is_summed_up_to_the_vnd_with_what_is_open() -> None:
         "needs": "",
         "last HPG": 27_100,
     }
+
+
+def _acted(action: Action, why: str, *, entries_only: bool = False) -> Callable[[Stage], object]:
+    def act(stage: Stage) -> None:
+        stage.handle(OperatorActed(stage.now, action, why, "operator", entries_only=entries_only))
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("act", "wanted"),
+    [
+        (
+            _acted(Action.PAUSE, "lunch"),
+            "PAUSED, lunch: nothing is bought or sold (bot resume --reason …)",
+        ),
+        (
+            _acted(Action.PAUSE, ""),
+            "PAUSED: nothing is bought or sold (bot resume --reason …)",
+        ),
+        (
+            _acted(Action.PAUSE, "earnings", entries_only=True),
+            "REDUCING by you (earnings): nothing is bought (bot resume --reason …)",
+        ),
+        (_acted(Action.HALT, "look"), "HALTED, look (bot resume --reason …)"),
+        (
+            lambda stage: stage.handle(ClockOffsetChanged(stage.now, timedelta(seconds=25))),
+            "no order leaves, as our clock is 25 s behind the broker's (bot status)",
+        ),
+        (
+            lambda stage: stage.handle(DiskSeen(stage.now, RESERVE_BYTES - 1)),
+            "no order leaves, as the journal's disk has 63 MB left (bot status)",
+        ),
+    ],
+)
+def test_what_holds_orders_back_until_a_person_ends_it_is_in_the_summary(
+    act: Callable[[Stage], object], wanted: str
+) -> None:
+    stage = Stage()
+    act(stage)
+
+    _end_day(stage)
+    stage.after(1).book()
+    stage.account()
+
+    (note,) = _summaries(stage)
+    assert note.text.endswith(f" · needs you: {wanted}")
+    assert note.numbers["needs"] == wanted
+
+
+def test_a_pause_beneath_a_halt_is_in_the_summary_too() -> None:
+    stage = Stage()
+    _acted(Action.PAUSE, "lunch")(stage)
+    _acted(Action.HALT, "look")(stage)
+
+    _end_day(stage)
+    stage.after(1).book()
+    stage.account()
+
+    (note,) = _summaries(stage)
+    assert note.numbers["needs"] == (
+        "HALTED, look (bot resume --reason …); "
+        "PAUSED, lunch: nothing is bought or sold (bot resume --reason …)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "wanted"),
+    [
+        (f"{ACCOUNT_SCOPE}{ACCOUNT}", "no order is sent: as found (bot resume --reason …)"),
+        (gate.NONCES, "nonces are not trusted: as found (bot resume --reason …)"),
+        (REDUCED_SCOPE, "REDUCING by you (as found): nothing is bought (bot resume --reason …)"),
+    ],
+)
+def test_each_halted_scope_is_in_the_summary_of_each_evening(scope: str, wanted: str) -> None:
+    stage = Stage(recovery=Recovery(DAY, halted_scopes={scope: "as found"}))
+
+    _end_day(stage)
+    stage.after(1).book()
+    stage.account()
+
+    (note,) = _summaries(stage)
+    assert note.numbers["needs"] == wanted
 
 
 def test_what_a_strategy_that_does_not_run_has_realised_is_in_the_summary() -> None:
