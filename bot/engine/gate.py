@@ -38,6 +38,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import Side
 from bot.domain.outcome import LACKS_2FA
+from bot.domain.plan import StrategyMode
 from bot.engine.control_state import (
     BY_ENGINE,
     BY_JOURNAL,
@@ -288,6 +289,29 @@ def until_resume(state: State) -> Iterator[str]:
             yield f"{lasting}{why}{then}"
     for scope, reason in state.halted_scopes.items():
         yield _scope_words(scope, reason)
+
+
+def blocked_by(state: State) -> list[str]:
+    """Return why none of the strategies that trade can send an order, whatever the gate says; empty
+    if one can. Only a person ends it.
+    """
+    found = list[str]()
+    for strategy in state.strategies.values():
+        if strategy.plan.mode is StrategyMode.TRADE:
+            why = _block_of(state, strategy)
+            if why is None:
+                return []
+            found += [why] if why not in found else []
+    return found
+
+
+def _block_of(state: State, strategy: StrategyState) -> str | None:
+    scope, symbols = f"{ACCOUNT_SCOPE}{strategy.plan.account}", strategy.plan.symbols
+    if (halted := state.halted_scopes.get(scope)) is not None:
+        return _scope_words(scope, halted)
+    if state.halted_symbols.keys() >= set(symbols):
+        return f"all that {strategy.plan.name} trades is halted: {', '.join(symbols)}"
+    return strategy_objection(strategy, Side.SELL)
 
 
 def _scope_words(scope: str, reason: str) -> str:

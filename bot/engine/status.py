@@ -144,6 +144,8 @@ class BotStatus:
     reason: str
     since: datetime | None
     causes: tuple[CauseStatus, ...]
+    blocked_by: tuple[str, ...]
+    """Why no order leaves although the state may be RUNNING, until a person ends it."""
     token_until: datetime | None
     is_unproven: bool
     missed_signals: int
@@ -220,14 +222,8 @@ def status_of(state: State) -> BotStatus:
         state=RunState.REDUCING if is_reducing else now.state,
         reason=reducing[0] if reducing is not None and is_reducing else now.reason,
         since=now.since,
-        causes=(
-            *(
-                CauseStatus(run_state, cause.reason, cause.by, cause.since)
-                for run_state in PRIORITY
-                if (cause := now.causes.get(run_state)) is not None
-            ),
-            *([CauseStatus(RunState.REDUCING, *reducing, None)] if reducing is not None else []),
-        ),
+        causes=tuple(_causes(state, reducing)),
+        blocked_by=tuple(gate.blocked_by(state)),
         token_until=now.token_until,
         is_unproven=now.is_unproven,
         missed_signals=now.missed,
@@ -269,6 +265,15 @@ def status_of(state: State) -> BotStatus:
         orders_today=_orders_today(state),
         day_result=sum(each.day_result for each in strategies),
     )
+
+
+def _causes(state: State, reducing: tuple[str, str] | None) -> Iterator[CauseStatus]:
+    """Strongest first."""
+    for run_state in PRIORITY:
+        if (cause := state.gate.causes.get(run_state)) is not None:
+            yield CauseStatus(run_state, cause.reason, cause.by, cause.since)
+    if reducing is not None:
+        yield CauseStatus(RunState.REDUCING, *reducing, None)
 
 
 def symbol_status_of(state: State, symbol: str) -> SymbolSeen:

@@ -23,6 +23,7 @@ from bot.engine.status import BotStatus
 from bot.runtime.health.heartbeat import Progress
 from bot.runtime.parts import Parts
 from bot.runtime.read_health import NAMED_AT_ONCE
+from bot.runtime.watches import refused
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"'})
@@ -117,6 +118,8 @@ class Readings:
     def _objections(self, status: BotStatus) -> Iterator[str]:
         if status.state is not RunState.RUNNING:
             yield f"the bot is {status.state}" + (f": {status.reason}" if status.reason else "")
+        yield from status.blocked_by
+        yield from (each.text for each in refused(self.broker.breaker))
         if self.parts.trouble.text:
             yield self.parts.trouble.text
         for route, words in self._dead_routes():
