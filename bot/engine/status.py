@@ -144,6 +144,8 @@ class BotStatus:
     reason: str
     since: datetime | None
     causes: tuple[CauseStatus, ...]
+    until_resume: tuple[str, ...]
+    """What holds orders back until a person resumes."""
     blocked_by: tuple[str, ...]
     """Why no order leaves although the state may be RUNNING, until a person ends it."""
     token_until: datetime | None
@@ -223,6 +225,7 @@ def status_of(state: State) -> BotStatus:
         reason=reducing[0] if reducing is not None and is_reducing else now.reason,
         since=now.since,
         causes=tuple(_causes(state, reducing)),
+        until_resume=tuple(gate.until_resume(state)),
         blocked_by=tuple(gate.blocked_by(state)),
         token_until=now.token_until,
         is_unproven=now.is_unproven,

@@ -1,6 +1,6 @@
 """Checks before the first session that everything a trading day needs is there.
 
-There are nine rows, each of which names its fix if it fails. Together they are one line of the
+There are eleven rows, each of which names its fix if it fails. Together they are one line of the
 journal and the screen; in the morning each failure is an alert, too. Rows are made from plain
 facts, so that `bot doctor` shows the same.
 """
@@ -31,7 +31,7 @@ from bot.runtime.supervisor import Trouble
 from bot.runtime.timetable.feeds import SLOWER_MAX, PollWatch
 from bot.runtime.watches import ANSWER_S, free_on
 
-AT_START: Final = frozenset({"calendar"})
+AT_START: Final = frozenset({"calendar", "strategies"})
 """What is an alert at a start, too; everything else has its own alert as soon as it is certain."""
 AHEAD: Final = timedelta(days=30)
 """A calendar that ends sooner than this is reported."""
@@ -113,6 +113,20 @@ def symbols_row(
         return Row("symbols", False, found, "leave the bot running, and look at bot status")
     found = f"the broker has not said today where {', '.join(old)} trades: it may have moved"
     return Row("symbols", False, found, f"look at bot quote {old[0]}, then restart the bot")
+
+
+def halt_rows(calendar: TradingCalendar, day: date, status: BotStatus) -> Iterator[Row]:
+    """Check that orders can leave today as far as a person decides it; a day without trading needs
+    nobody.
+    """
+    halts = list(status.until_resume)
+    blocks = [each for each in status.blocked_by if each not in halts]
+    if not calendar.is_trading_day(day):
+        halts, blocks = [], []
+    found = "; ".join(halts) or "nothing is halted or paused"
+    yield Row("halts", not halts, found, "bot resume --reason …")
+    found = "; ".join(blocks) or "at least one can order"
+    yield Row("strategies", not blocks, found, "bot status")
 
 
 def book_rows(status: BotStatus, compared: Reconciliation, day: date) -> Iterator[Row]:
@@ -214,5 +228,6 @@ class MorningCheck:
                 self.trouble.text or "is written",
                 "bot db check, bot status",
             ),
+            *halt_rows(self.rulebook.calendar, day, status),
             *book_rows(status, self.engine.reconciliation(), day),
         ]

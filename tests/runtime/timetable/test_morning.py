@@ -9,16 +9,19 @@ import pytest
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import Break
 from bot.domain.calendar import DayStatus, TradingCalendar
-from bot.domain.entry import Note
+from bot.domain.entry import ACCOUNT_SCOPE, REDUCED_SCOPE, Note, RunState
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine.account_status import GoneShares, Reconciliation
 from bot.runtime.timetable.morning import (
+    AT_START,
     book_rows,
     calendar_row,
+    halt_rows,
     rules_row,
     symbols_row,
     token_row,
 )
-from tests.engine.stage import DAY, Stage
+from tests.engine.stage import ACCOUNT, DAY, Stage
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -130,13 +133,42 @@ def test_orders_of_an_earlier_day_and_differences_are_named() -> None:
     assert missing.found == "200 HPG that strategies count are gone"
 
 
+def test_what_keeps_orders_from_leaving_is_named_with_what_to_type() -> None:
+    scopes = {f"{ACCOUNT_SCOPE}{ACCOUNT}": "API changed?", REDUCED_SCOPE: "earnings"}
+    off = RecoveredStrategy({}, 0, 0, 0, "paused", "3 of its orders were refused", "engine")
+    found = [
+        Recovery(DAY),
+        Recovery(DAY, run_state=RunState.PAUSED, run_state_reason="lunch"),
+        Recovery(DAY, halted_scopes=scopes),
+        Recovery(DAY, strategies={"test": off}),
+    ]
+    calendar = load_rulebook().calendar
+
+    told = [halt_rows(calendar, DAY, Stage(recovery=one).engine.status()) for one in found]
+    rest = halt_rows(calendar, date(2026, 11, 21), Stage(recovery=found[1]).engine.status())
+
+    rows = [[(row.name, row.is_ok, row.found, row.fix) for row in rows] for rows in told]
+    well = ("halts", True, "nothing is halted or paused", "bot resume --reason …")
+    able = ("strategies", True, "at least one can order", "bot status")
+    halts = [
+        "PAUSED, lunch: nothing is bought or sold",
+        "no order is sent: API changed?; REDUCING by you (earnings): nothing is bought",
+    ]
+    paused = "test is paused: 3 of its orders were refused"
+    assert rows[0] == [well, able]
+    assert rows[1:3] == [[("halts", False, each, well[3]), able] for each in halts]
+    assert rows[3] == [well, ("strategies", False, paused, able[3])]
+    assert "strategies" in AT_START, "nothing else tells it after a restart"
+    assert [row.is_ok for row in rest] == [True, True], "on a Saturday nobody misses it"
+
+
 async def test_a_start_says_in_one_line_that_all_is_there(tmp_path: Path) -> None:
     config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
 
     story = await tell(config, minutes=1)
 
     lines = [each.text for each in story.shown.all(Note) if each.kind == "MORNING"]
-    assert lines == ["9 of 9 checks ok"]
+    assert lines == ["11 of 11 checks ok"]
 
 
 async def test_a_disk_that_does_not_answer_is_not_called_full(
@@ -151,7 +183,7 @@ async def test_a_disk_that_does_not_answer_is_not_called_full(
     story = await tell(config, minutes=1)
 
     [line] = [each.text for each in story.shown.all(Note) if each.kind == "MORNING"]
-    assert line == "8 of 9 checks ok · disk: it does not answer (bot db check, bot status)"
+    assert line == "10 of 11 checks ok · disk: it does not answer (bot db check, bot status)"
 
 
 async def test_each_morning_of_a_bot_that_runs_is_checked_and_what_fails_is_an_alert(
@@ -169,7 +201,7 @@ async def test_each_morning_of_a_bot_that_runs_is_checked_and_what_fails_is_an_a
         if each.numbers.get("alert") == "MORNING_CHECK"
     ]
     assert told == [
-        "9 of 9 checks ok",
-        "8 of 9 checks ok · token: no 2FA token that is good today (bot otp request)",
+        "11 of 11 checks ok",
+        "10 of 11 checks ok · token: no 2FA token that is good today (bot otp request)",
     ]
     assert alerts == ["token"]
