@@ -53,7 +53,8 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return everything that an operator may want to see. Money is VND, instants are UTC."""
     status, broker, settings = parts.engine.status(), facts.broker, facts.loaded.settings
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
-    limits = (*refused(broker.breaker), *limited(parts.environment, broker.budget))
+    barred = [*refused(broker.breaker)]
+    limits = (*barred, *limited(parts.environment, broker.budget))
     standing = [*parts.retry.standing(), *status.standing, *limits, *facts.alerts()]
     return {
         "trouble": trouble if parts.trouble.text else None,
@@ -61,6 +62,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "reason": status.reason,
         "since": instant(status.since),
         "causes": [fields_of(each) for each in status.causes],
+        "blocked_by": [*status.blocked_by, *(each.text for each in barred)],
         "mode": settings.mode,
         "dry_run": facts.is_dry_run,
         "at": instant(parts.environment.market.now()),

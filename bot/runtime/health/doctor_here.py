@@ -7,13 +7,13 @@ import os
 import sqlite3
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bot.clock import Clock
 from bot.config.masking import masked_url
@@ -326,10 +326,15 @@ def of_running(loaded: Loaded, machine: Machine) -> Finding:
     except (OSError, OperatorMistake) as error:
         fix = "if it stays so: bot halt --yes, then look at bot logs"
         return fail("running", f"a bot runs and does not answer ({error})", fix=fix)
-    status = answer.get("status")
-    state = status.get("state", "STARTING") if isinstance(status, dict) else "STARTING"
+    found = answer.get("status")
+    status: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    state = status.get("state", "STARTING")
     if state not in {"RUNNING", "STARTING"}:
         return warn("running", f"this bot runs and is {state}", fix="bot status says why")
+    held = [each["reason"] for each in status.get("causes", ()) if each["by"] == "reconcile"]
+    if why := "; ".join((*held, *status.get("blocked_by", ()))):
+        text = f"this bot runs and is {state}, and no order leaves: {why}"
+        return warn("running", text, fix="bot status says what to do")
     return ok("running", f"this bot runs: {state}")
 
 

@@ -1,8 +1,10 @@
 """Each row of the doctor can fail, and then names what to do."""
 
+import json
 import os
 import socket
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -230,6 +232,66 @@ def test_a_bot_that_runs_and_does_not_answer_is_found(tmp_path: Path) -> None:
         found = rows(tmp_path, machine=replace(MACHINE, answer_s=0.05))["running"]
 
     assert (found.verdict, "bot halt --yes" in found.fix) == (Verdict.FAIL, True), found
+
+
+def _running(folder: Path, status: Mapping[str, object]) -> Finding:
+    """Return the row about a bot that gives this status."""
+    state = has_journal(folder)
+    (state / "control").mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
+        bot.bind(str(state / "control" / "socket"))
+        bot.listen(1)
+
+        def answer() -> None:
+            connection, _ = bot.accept()
+            with connection, connection.makefile("rb") as asked:
+                asked.readline()
+                connection.sendall(json.dumps({"ok": True, "status": status}).encode() + b"\n")
+
+        answering = threading.Thread(target=answer, daemon=True)
+        answering.start()
+        found = rows(folder)["running"]
+        answering.join(MACHINE.answer_s)
+    return found
+
+
+API = "no order is sent: API changed? 3 orders in a row were refused"
+APART = "journal and broker do not agree: B-0001. Compare them"
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "words"),
+    [
+        (
+            {"state": "RUNNING", "causes": [], "blocked_by": []},
+            Verdict.OK,
+            "this bot runs: RUNNING",
+        ),
+        ({"state": "STARTING", "reason": "reading"}, Verdict.OK, "this bot runs: STARTING"),
+        ({"state": "PAUSED"}, Verdict.WARN, "this bot runs and is PAUSED"),
+        (
+            {"state": "RUNNING", "causes": [], "blocked_by": [API, "test is paused"]},
+            Verdict.WARN,
+            f"this bot runs and is RUNNING, and no order leaves: {API}; test is paused",
+        ),
+        (
+            {
+                "state": "STARTING",
+                "causes": [{"state": "STARTING", "reason": APART, "by": "reconcile"}],
+                "blocked_by": [],
+            },
+            Verdict.WARN,
+            f"this bot runs and is STARTING, and no order leaves: {APART}",
+        ),
+    ],
+)
+def test_a_bot_that_runs_and_sends_nothing_is_not_called_well(
+    tmp_path: Path, status: Mapping[str, object], verdict: Verdict, words: str
+) -> None:
+    found = _running(tmp_path, status)
+
+    assert (found.verdict, found.found) == (verdict, words)
+    assert found.fix.startswith("bot status says") is (verdict is Verdict.WARN)
 
 
 def test_a_calendar_that_ends_soon_is_found(tmp_path: Path) -> None:
