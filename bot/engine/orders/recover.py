@@ -44,6 +44,7 @@ from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER, NONCE_UNUSED
 from bot.engine.risk import breaks, losses
 from bot.engine.risk.accounts import flow_of, restore
+from bot.engine.risk.breaks import DAMAGE
 from bot.engine.risk.expected import expected_at
 from bot.engine.risk.ledgers import note_agreed
 from bot.engine.risk.shared_symbol import note_unsettled
@@ -119,6 +120,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:
         breaks.begin_damage(state, recovery.damage)
+    guarded(state, "halts of before the start", _tell_of_halts, state, recovery)
     guarded(state, "cancels at the start", cancel_requests.take_up, state, recovery)
     guarded(state, "a halt at the start", cancel_requests.request_if_halted, state)
     if recovery.flatten is not None and recovery.run_state is RunState.HALTED:
@@ -139,6 +141,17 @@ def _learn_of_reads(state: State, recovery: Recovery) -> None:
             then = replace(ledger, flows=[flow for flow in ledger.flows if flow.at <= read.at])
             note_agreed(then, expected_at(then, read.at), read)
             ledger.held_on, ledger.early_on = then.held_on, then.early_on
+
+
+def _tell_of_halts(state: State, recovery: Recovery) -> None:
+    """Say again what a person has yet to end: the state does not show it."""
+    for told in gate.scope_alerts(state):
+        state.alert(told.code, told.text, told.facts)
+    kept = [each for each in recovery.breaks if not (each.break_id == DAMAGE and recovery.damage)]
+    if kept:
+        # Not the alert of a break: from that the journal learns what it has corrected.
+        told = breaks.start_held(kept)
+        state.alert(told.code, told.text, told.facts)
 
 
 def _tell_of_gone(state: State, recovery: Recovery) -> None:

@@ -283,6 +283,18 @@ def _standing(found: Break) -> Standing:
     return Standing(code, f"{_words(found)}. {_advice(found)}", facts)
 
 
+def start_held(kept: Sequence[Break]) -> Standing:
+    """Return the alert of breaks of before a start, which hold it."""
+    first, more = kept[0], f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    found = f"{_words(first)}{more}"
+    text = (
+        f"nobody has accepted {found} yet, which holds this start: no order leaves, cancels go on. "
+        f"Compare with the broker (bot reconcile), then: bot reconcile --accept {first.break_id} "
+        '--reason "…"'
+    )
+    return Standing("START_HELD", text, {"breaks": found, "first": first.break_id})
+
+
 def _words(found: Break) -> str:
     more = len(found.rests_on) - SHOWN_MAX
     names = ", ".join(found.rests_on[:SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -3,18 +3,21 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.account import AccountSnapshot, Break, Holding
 from bot.domain.entry import (
+    ACCOUNT_SCOPE,
     IN_DOUBT,
     LIMITS_NOTE,
     OFF_NOTE,
     ONLY_SELLS,
+    REDUCED_SCOPE,
     Decision,
     Fill,
     IntentMoved,
     Note,
     OrderUpdated,
     RunState,
+    StateChanged,
     Transition,
     Verdict,
 )
@@ -36,9 +39,10 @@ from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import AccountLimits, Limits, OrderPlan, StrategyMode
 from bot.domain.recovery import MAY_BE, RecoveredStrategy, Recovery, StoredIntent
 from bot.engine.control_state import BY_ENGINE
-from bot.engine.gate import BY_LIMIT, PAUSED
+from bot.engine.gate import BY_LIMIT, NONCES, PAUSED
 from bot.engine.invariants import WHOLE_EVERY
 from bot.engine.orders.unknown import NONCE_UNUSED
+from bot.engine.risk.breaks import DAMAGE
 from bot.engine.settings import EngineSettings
 from bot.engine.state import Position
 from tests.engine.plain_scan import require_equal
@@ -1278,3 +1282,60 @@ def test_one_that_works_again_may_still_be_somebody_elses_after_a_restart(is_dou
     stage.handle(OperatorActed(stage.now, Action.RESUME, "it is ours", "me", symbol="HPG"))
 
     assert stage.entries_of_order("O1").note == REOPENED_NOTE
+
+
+@pytest.mark.parametrize(
+    ("kept", "code"),
+    [
+        ({"halted_scopes": {f"{ACCOUNT_SCOPE}{ACCOUNT}": "API changed?"}}, "ORDERS_HALTED"),
+        ({"halted_scopes": {NONCES: "as found yesterday"}}, "NONCES_NOT_TRUSTED"),
+        ({"halted_scopes": {REDUCED_SCOPE: "earnings"}}, "ENTRIES_PAUSED"),
+    ],
+)
+def test_what_a_person_has_yet_to_end_is_told_again_at_each_start(kept, code):
+    stage = _recovered(**kept)
+
+    [told] = [each for each in stage.all(Note) if each.kind == "ALERT"]
+    [standing] = stage.engine.status().standing
+    assert told.numbers["alert"] == standing.code == code
+    assert told.text == standing.text
+
+
+@pytest.mark.parametrize(
+    ("kept", "damage", "told"),
+    [
+        (("B-0003",), (), ["START_HELD"]),
+        ((DAMAGE,), (), ["START_HELD"]),
+        ((DAMAGE,), ("a row was changed",), ["JOURNAL_DAMAGED"]),
+        ((DAMAGE, "B-0003"), ("a row was changed",), ["JOURNAL_DAMAGED", "START_HELD"]),
+        ((), (), []),
+    ],
+)
+def test_a_break_that_holds_a_start_is_told_again(kept, damage, told):
+    """Not by the alert of a break, from which the journal learns what it has corrected."""
+    found = tuple(Break(name, "cash: expected 5, found 6") for name in kept)
+
+    stage = _recovered(breaks=found, damage=damage)
+
+    assert [n.numbers["alert"] for n in stage.all(Note) if n.kind == "ALERT"] == told
+
+
+def test_of_several_breaks_that_hold_a_start_the_first_is_named_with_their_number():
+    found = tuple(Break(f"B-000{n}", "cash: expected 5, found 6") for n in (3, 4))
+
+    stage = _recovered(breaks=found)
+
+    [told] = [each.text for each in stage.all(Note) if each.kind == "ALERT"]
+    assert told.startswith("nobody has accepted B-0003 cash: expected 5, found 6 and 1 more yet,")
+    assert told.endswith('bot reconcile --accept B-0003 --reason "…"')
+
+
+@pytest.mark.parametrize("run_state", [RunState.HALTED, RunState.PAUSED])
+def test_a_start_that_goes_on_halted_or_paused_says_so(run_state):
+    kept = Recovery(DAY, run_state=run_state, run_state_reason="lunch", run_state_by="operator")
+
+    stage = Stage(recovery=kept)
+
+    [told] = [each for each in stage.all(StateChanged) if each.scope == "all"]
+    assert (told.from_state, told.to_state) == (RunState.STARTING, run_state)
+    assert told.reason == "lunch"
