@@ -218,6 +218,8 @@ def words_of(status: BotStatus, trouble: str) -> str:
     """The state on one line: `needs 2FA since 09:39`; what hinders the bot now comes first."""
     if trouble:
         return trouble
+    if status.state is RunState.RUNNING and status.blocked_by:
+        return f"running, but {'; '.join(status.blocked_by)}"
     words = _WORDS.get(status.state, status.state.lower())
     since = f" since {minute_of(status.since)}" if status.since else ""
     reason = f": {status.reason}" if status.reason and status.state is not RunState.RUNNING else ""

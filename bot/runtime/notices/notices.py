@@ -204,7 +204,8 @@ class Notices:
         if is_time and self._parts is not None:
             self._alive_on = local.date()
             if self._parts.rulebook.calendar.is_trading_day(local.date()):
-                state = self._parts.engine.status().state
+                status = self._parts.engine.status()
+                state = "; ".join((status.state, *status.blocked_by))
                 text = self._wording.said("alive", state=state)
                 self._take([self._wording.notice(now, NoticeKind.ALIVE, text)])
         self._look_at_start(now)

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from bot.domain.entry import ACCOUNT_SCOPE
+from bot.domain.recovery import Recovery
 from bot.journal.errors import Unreachable
 from bot.runtime.health import heartbeat
-from bot.runtime.health.heartbeat import Heartbeat, Progress, ServiceManager, Work
+from bot.runtime.health.heartbeat import Heartbeat, Progress, ServiceManager, Work, words_of
 from bot.runtime.worlds.environment import REAL_TIME
+from tests.engine.stage import ACCOUNT, DAY, Stage
 
 
 class Bot:
@@ -182,6 +185,16 @@ def test_a_text_from_outside_forges_no_message(listening: socket.socket, tmp_pat
 
     assert listening.recv(100) == b"STATUS=no room\\x0aWATCHDOG=1"
     assert listening.recv(100) == b"STATUS=well"
+
+
+def test_a_manager_hears_why_no_order_leaves_a_bot_that_runs() -> None:
+    kept = {f"{ACCOUNT_SCOPE}{ACCOUNT}": "API changed?"}
+
+    well = words_of(Stage().engine.status(), "")
+    halted = words_of(Stage(recovery=Recovery(DAY, halted_scopes=kept)).engine.status(), "")
+
+    assert well == "running since 09:30"
+    assert halted == "running, but no order is sent: API changed?"
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,16 @@ import pytest
 from bot.clock import monotonic_s
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.domain.entry import IntentMoved, Note, RunState, StateChanged
+from bot.domain.entry import ACCOUNT_SCOPE, IntentMoved, Note, RunState, StateChanged
 from bot.domain.message import Event, Noted
 from bot.domain.order import SendState
+from bot.domain.recovery import Recovery
 from bot.engine.control_state import BY_JOURNAL, Standing
 from bot.runtime.notices import notices as module
 from bot.runtime.notices import sender as sender_module
 from bot.runtime.notices.notices import BUSY_MAX_S, FAILS_MAX, Notices
 from bot.runtime.supervisor import FaultGuard
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage
 from tests.notice_server import NoticeServer, notice_server
 from tests.story import write_project
 
@@ -280,6 +282,35 @@ class Journal:
 
     def objection(self) -> str | None:
         return self.doubt
+
+
+@pytest.mark.parametrize(
+    ("scopes", "wanted"),
+    [
+        ({}, "08:45 Alive and RUNNING"),
+        (
+            {f"{ACCOUNT_SCOPE}{ACCOUNT}": "API changed?"},
+            "08:45 Alive and RUNNING; no order is sent: API changed?",
+        ),
+    ],
+)
+async def test_a_bot_that_is_alive_says_also_that_no_order_leaves_it(
+    tmp_path: Path, scopes: dict[str, str], wanted: str
+) -> None:
+    stage = Stage(recovery=Recovery(DAY, halted_scopes=scopes))
+    with notice_server() as service:
+        told = Told(tmp_path, service)
+        told.at = NINE - timedelta(hours=1)
+        async with AsyncExitStack() as stack:
+            notices = await told.begin(stack)
+            notices._parts = SimpleNamespace(  # type: ignore[assignment]
+                engine=stage.engine, rulebook=RULEBOOK, commits=Journal()
+            )
+            told.at = NINE - timedelta(minutes=15)
+            notices._look()
+            await until(lambda: len(service.messages) == 1)
+
+    assert service.messages[0]["message"] == wanted
 
 
 async def test_a_journal_that_is_away_for_long_is_told_once_and_so_is_its_end(
