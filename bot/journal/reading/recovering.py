@@ -118,7 +118,7 @@ def read_recovery(
             for row in _rows(connection, fills, _unsettled(fills, first, since))
         ),
         bases=tuple(base for base, *_ in counting),
-        account_reads=tuple(reads_since(connection, [base for base, *_ in counting])),
+        account_reads=tuple(reads_since(connection, counting)),
         in_bases={name: moved for _, elsewhere, _ in counting for name, moved in elsewhere.items()},
         breaks=breaks,
         next_break_number=next_break_number,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -227,14 +227,23 @@ def bases(connection: sa.Connection) -> Iterator[tuple[AccountSnapshot, dict[str
         named = sa.select(halts.c.at, halts.c.reason, halts.c.seq)
         mine = named.where(halts.c.scope == tables.BASE + account).order_by(halts.c.seq.desc())
         for at, agreed, seq in connection.execute(mine).all():
-            then = (snapshots.c.account == account) & (snapshots.c.taken_at == at)
-            taken = sa.select(snapshots).where(then).order_by(snapshots.c.seq.desc()).limit(1)
+            taken = _counting_from(sa.select(snapshots), account, at, seq)
             stored = connection.execute(taken).mappings().first()
             if stored is not None:
                 is_only = len(accounts) == 1
                 base = _corrected(connection, stored) if is_only else snapshot_of(stored)
                 yield base, moved_in(agreed), seq
                 break
+
+
+def _counting_from(rows: sa.Select[Any], account: str, at: str, seq: int) -> sa.Select[Any]:
+    """Narrow to the figures that count from the row `seq` on: of that instant the last before it.
+    In simulated time an account may be read several times at one instant.
+    """
+    snapshots = tables.account_snapshots
+    then = (snapshots.c.account == account) & (snapshots.c.taken_at == at)
+    first = (snapshots.c.seq < seq).desc(), snapshots.c.seq.desc()
+    return rows.where(then).order_by(*first).limit(1)
 
 
 def _corrected(connection: sa.Connection, stored: sa.RowMapping) -> AccountSnapshot:
@@ -287,16 +296,17 @@ def _correction(note: Note) -> tuple[int, int, int]:
 
 
 def reads_since(
-    connection: sa.Connection, counting: Iterable[AccountSnapshot]
+    connection: sa.Connection, counting: Iterable[tuple[AccountSnapshot, object, int]]
 ) -> Iterator[AccountSnapshot]:
-    """Return what was read of accounts since the figures that count, oldest first: of equal cash
-    the newest.
+    """Return what was read of accounts since the figures that count (`bases`), oldest first: of
+    equal cash the newest.
     """
     snapshots = tables.account_snapshots
-    for base in counting:
-        mine, at = snapshots.c.account == base.account, instant_text(base.at)
-        first = sa.select(sa.func.max(snapshots.c.seq)).where(mine, snapshots.c.taken_at == at)
-        later = mine & (snapshots.c.seq > first.scalar_subquery())
+    for base, _, seq in counting:
+        first = sa.select(snapshots.c.seq)
+        first = _counting_from(first, base.account, instant_text(base.at), seq)
+        is_own = snapshots.c.account == base.account
+        later = is_own & (snapshots.c.seq > first.scalar_subquery())
         newest = sa.select(sa.func.max(snapshots.c.seq)).where(later).group_by(snapshots.c.cash)
         found = sa.select(snapshots).where(snapshots.c.seq.in_(newest)).order_by(snapshots.c.seq)
         yield from map(snapshot_of, connection.execute(found).mappings())

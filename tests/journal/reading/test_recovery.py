@@ -536,6 +536,26 @@ async def test_at_one_instant_the_journal_tells_whether_a_fill_came_after_the_nu
     assert (fill.at > base.at) == is_after
 
 
+async def test_of_several_reads_of_one_instant_the_one_counts_that_was_agreed_on(
+    journal: Journal,
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    filled = story.filled(story.quantity, position=story.quantity)
+    at = next(each.at for each in filled if isinstance(each, Fill))
+    base = AccountSnapshot(at, story.accepted.account, 5_000, 5_000, {})
+    agreed = but(state(RunState.RUNNING, base_words(at, {}), f"base:{base.account}"), at=at)
+    paid = replace(base, cash=2_000)
+
+    await journal.write([AccountSeen(at, base), agreed, AccountSeen(at, base)])
+    await journal.write([*filled, AccountSeen(at, paid)])
+
+    found = await journal.recover(DAY)
+    assert [each.cash for each in found.bases] == [5_000], "which the fill is not a part of"
+    assert [each.cash for each in found.account_reads] == [5_000, 2_000]
+
+
 async def _with_a_put(
     journal: Journal, state: OrderState, price: int | None = None
 ) -> tuple[Story, AttemptStarted]:
