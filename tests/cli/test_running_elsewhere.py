@@ -91,6 +91,23 @@ async def test_a_halt_reaches_it_and_holds_the_next_start_here_too(
     assert [reason_of_flag(each) for each in (old, new)] == ["prices", "prices"]
 
 
+async def test_a_halt_that_reaches_another_bot_says_that_the_one_of_this_folder_has_ended(
+    config: Path,
+) -> None:
+    other, here = config.parent / "try", config.parent / "moved"
+    make_state_dir(here)
+    ours = {"name": "mybot", "mode": "live", "config": str(config)}
+    remember_run(here, config, os.environ, ours, "en")
+
+    async with running(config, other) as asked:
+        ran = await asyncio.to_thread(call, "halt", "--yes", "-c", str(config))
+
+    assert (ran.code, "halt" in asked, is_raised(here)) == (ExitCode.NOT_RUNNING, True, True)
+    assert ran.out.startswith("HALTED mybot (live), 0 orders open\n")
+    assert f"E-RUN-001 no bot is running on {here}. A HALT file is in place now" in ran.err
+    assert "E-DB" in ran.err, "which orders of it are open was looked up"
+
+
 async def test_a_halt_names_the_others_where_several_run(config: Path) -> None:
     one, two = config.parent / "one", config.parent / "two"
 

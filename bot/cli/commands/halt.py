@@ -45,6 +45,7 @@ from bot.cli.target import (
 )
 from bot.cli.telling.wording import counted
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.places import last_bot
 from bot.domain.entry import RunState
 from bot.domain.local_time import clock_of, minute_of
 from bot.domain.plan import StrategyMode
@@ -115,6 +116,8 @@ def command(invocation: Invocation, yes: bool, flatten: bool, reason: str) -> in
         for row in found.each("standing"):
             if row.text("code") in {"FLATTEN", "FLATTEN_LEAVES", "JOURNAL_AWAY"}:
                 write_line(row.text("text"))
+    if own_state_dir(invocation) != state_dir and last_bot(state_dir):
+        raise _ended_here(invocation, state_dir)
     is_done = "open_orders" in found and not left
     return ExitCode.DONE if is_done else ExitCode.TIMED_OUT
 
@@ -291,6 +294,16 @@ def _halt_elsewhere(
         write_line(messages.HALT_HERE_TOO.format(state_dir=state_dir), err=True)
     invocation.state_dir, invocation.state_dirs = others[0], None
     _ask_to_halt(invocation, others[0], reason)
+
+
+def _ended_here(invocation: Invocation, state_dir: Path) -> OperatorMistake:
+    """Return what is said, after another bot was halted, of the one that has run on the folder that
+    was meant, and ended there: nobody cancels its orders.
+    """
+    invocation.state_dir, invocation.state_dirs = state_dir, None
+    _print_open(invocation)
+    text = messages.HALT_LATER if is_in_place(state_dir) else messages.NO_BOT
+    return OperatorMistake.of("E-RUN-001", text.format(state_dir=state_dir), ExitCode.NOT_RUNNING)
 
 
 def _held_by_file(
