@@ -5,15 +5,17 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, chdir, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bot.cli.commands import halt as halt_command
 from bot.cli.commands.run import require_none_beside
-from bot.config.problems import ExitCode
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_without_secrets
 from bot.config.settings.places import remember_run
+from bot.journal.writing.heads import FILE, KeptHeads, append_line
 from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import FOLDER, SOCKET, Reply, Request, announce, announced, ask
@@ -193,6 +195,20 @@ def test_a_second_bot_of_one_configuration_does_not_start_but_to_send_nothing(
     )
     assert (ran.err == refused, refused in ran.err) == (not flags, not flags)
     assert ran.code == (ExitCode.CONFIG if flags else ExitCode.NOT_RUNNING), ran.err
+
+
+def test_nor_does_one_on_another_database(config: Path) -> None:
+    config.write_text(f"{PAPER}journal: {{url: 'postgresql://bot@127.0.0.1/new'}}\n")
+    loaded, old = load_without_secrets(config, environment={}), config.parent / "state"
+
+    with busy(config, old, "paper", ""):
+        for database in ("new", "old"):
+            label = f"127.0.0.1:5432/{database}"
+            append_line(old / FILE, KeptHeads(datetime.now(UTC), label, 1, 1, {}).line)
+            if database == "new":
+                require_none_beside(loaded)
+        with pytest.raises(OperatorMistake, match="would send its own orders beside it"):
+            require_none_beside(loaded)
 
 
 @pytest.mark.parametrize(

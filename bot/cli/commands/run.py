@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -120,11 +121,24 @@ def require_none_beside(loaded: "Loaded") -> None:
     settings, url = loaded.settings, loaded.journal_url
     if settings.is_embedded or is_of_one_terminal(loaded.origin_of("broker.account")):
         return
-    ours = url if url.startswith(SQLITE) else ""
     for other in running_elsewhere(loaded.path, loaded.state_dir):
-        if last_bot(other).get("mode") == settings.mode and last_journal(other) != ours:
+        is_ours = last_bot(other).get("mode") == settings.mode
+        if is_ours and not _writes_to(other, url):
             message = messages.RUNS_BESIDE.format(other=other, state_dir=loaded.state_dir)
             raise OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
+
+
+def _writes_to(state_dir: Path, url: str) -> bool:
+    """Whether the bot of a folder writes this journal, or waits for it: a database's address is in
+    its heads alone, which a standby has not written yet.
+    """
+    from bot.journal.writing.heads import label_of, read_heads_file  # slow, and loaded by now
+
+    theirs = last_journal(state_dir)
+    if theirs or url.startswith(SQLITE):
+        return theirs == url
+    newest = read_heads_file(state_dir, url).newest
+    return newest is None or newest.journal == label_of(url)
 
 
 def _tell_hidden(invocation: Invocation, loaded: "Loaded") -> None:

@@ -161,6 +161,7 @@ def test_what_is_not_worded_where_it_is_said_is_listed_and_none_is_left_over() -
         messages.NO_BOT,
         messages.NO_BOT_HALTED,
         messages.NOT_HERE,
+        messages.RUNS_BESIDE,
         messages.HALT_LATER,
     ],
 )
