@@ -146,7 +146,7 @@ class Run:
         """Start, run, stop; return why it ended."""
         loaded, origin = self._loaded, self._loaded.origin_of("journal.url")
         ask = partial(answer, loaded.journal_url)
-        child = begin_state(loaded, is_standby=self._options.is_standby)
+        child = begin_state(loaded, self._options)
         await self._screen.begin(self._stack)
         self._stack.enter_context(self._brake.on_signal())
         show_config(loaded, self._found, self._screen.row, self._screen.trouble)

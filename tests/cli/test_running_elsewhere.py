@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, chdir, contextmanager
+from contextlib import asynccontextmanager, chdir, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from bot.journal.writing.heads import FILE, KeptHeads, append_line
 from bot.runtime.brake import is_raised, reason_of_flag
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import FOLDER, SOCKET, Reply, Request, announce, announced, ask
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.start.opening import begin_state
 from bot.runtime.state_dir import make_state_dir
 from tests.cli.stage import CONFIG, call
 
@@ -175,6 +177,20 @@ def busy(config: Path, state_dir: Path, mode: str, journal: str) -> Iterator[Non
         listening.bind(str(state_dir / FOLDER / SOCKET))
         listening.listen(8)
         yield
+
+
+@pytest.mark.parametrize("is_dry_run", [False, True])
+def test_beside_a_bot_that_sends_nothing_starts_one(config: Path, is_dry_run: bool) -> None:
+    config.write_text(PAPER)
+    loaded = load_without_secrets(config, environment={})
+    elsewhere = {"state_dir": "try", "journal.url": "postgresql://bot@127.0.0.1/try"}
+    other = load_without_secrets(config, overrides=elsewhere, environment={})
+
+    with busy(config, other.state_dir, "paper", ""):
+        begin_state(other, RunOptions(dry_run=is_dry_run))
+        beside = nullcontext() if is_dry_run else pytest.raises(OperatorMistake, match="beside it")
+        with beside:
+            require_none_beside(loaded)
 
 
 @pytest.mark.parametrize("flags", [(), ("--dry-run",)])

@@ -25,6 +25,7 @@ from bot.config.settings.places import (
     last_journal,
     state_dir_at_sight,
     state_dir_of,
+    was_dry_run,
 )
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def require_none_beside(loaded: "Loaded") -> None:
     if settings.is_embedded or is_of_one_terminal(loaded.origin_of("broker.account")):
         return
     for other in running_elsewhere(loaded.path, loaded.state_dir):
-        is_ours = last_bot(other).get("mode") == settings.mode
-        if is_ours and not _writes_to(other, url):
+        does_trade = last_bot(other).get("mode") == settings.mode and not was_dry_run(other)
+        if does_trade and not _writes_to(other, url):
             message = messages.RUNS_BESIDE.format(other=other, state_dir=loaded.state_dir)
             raise OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
 

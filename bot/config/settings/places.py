@@ -148,13 +148,15 @@ def remember_run(
     language: str,
     journal: str = "",
     pid: int | None = None,
+    *,
+    is_dry_run: bool = False,
 ) -> None:
     """Store which bot this configuration, as it is now, makes, for commands that find no running
     bot. `journal`: the URL of its file; a database's address is not kept here. `pid`: the process
-    that runs it.
+    that runs it. `is_dry_run`: it sends no orders.
     """
     kept: dict[str, object] = {"bot": dict(bot), "language": language, "journal": journal}
-    kept |= {"made_by": _makers(path, environment), "pid": pid}
+    kept |= {"made_by": _makers(path, environment), "pid": pid, "dry_run": is_dry_run}
     with suppress(OSError):  # it only saves time
         (state_dir / KNOWN).touch(mode=0o600)
         (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
@@ -198,6 +200,14 @@ def last_pid(state_dir: Path) -> int | None:
     except (OSError, ValueError, AttributeError):
         return None
     return pid if isinstance(pid, int) else None
+
+
+def was_dry_run(state_dir: Path) -> bool:
+    """Return whether the last run is known to send no orders."""
+    try:
+        return json.loads((state_dir / KNOWN).read_text()).get("dry_run") is True
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def last_journal(state_dir: Path) -> str | None:

@@ -34,7 +34,7 @@ from bot.runtime.journal_file import (
     require_unmixed,
     this_process,
 )
-from bot.runtime.run_controls import Screen
+from bot.runtime.run_controls import RunOptions, Screen
 from bot.runtime.start.standby import LOOK_MAX_S, require_possible, wait_for_lease
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
@@ -47,21 +47,21 @@ CLOSE_S: Final = 3.0
 """How long the database may take once everything is written."""
 
 
-def begin_state(loaded: Loaded, *, is_standby: bool) -> int | None:
+def begin_state(loaded: Loaded, options: RunOptions) -> int | None:
     """Create the state directory; return the child that creates a new journal, as `begin_journal`
     does.
 
     It runs before all threads of a run. A standby's journal is created by the other run. Raises
     OperatorMistake, before creating anything, if no second bot could take over.
     """
-    if is_standby:
+    if options.is_standby:
         require_possible(loaded)
     make_state_dir(loaded.state_dir)
     url, language = loaded.journal_url, loaded.settings.language
     journal = url if is_sqlite(url) else ""
-    known = loaded.bot, language, journal
-    remember_run(loaded.state_dir, loaded.path, os.environ, *known, os.getpid())
-    return None if is_standby else begin_journal(loaded.journal_url)
+    known = loaded.bot, language, journal, os.getpid()
+    remember_run(loaded.state_dir, loaded.path, os.environ, *known, is_dry_run=options.dry_run)
+    return None if options.is_standby else begin_journal(loaded.journal_url)
 
 
 @dataclass(frozen=True, slots=True)

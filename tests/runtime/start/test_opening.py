@@ -14,6 +14,7 @@ from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.journal.errors import Holder, LeaseHeld, LeaseLost, Unreachable
 from bot.journal.writing.lease import Lease, Seen
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.start import opening
 from bot.runtime.start import standby as waiting
 from bot.runtime.start.opening import begin_state, keep_lease
@@ -29,7 +30,7 @@ def refusal(folder: Path, **settings: object) -> str:
     config = write_project(folder, scenario="quiet", strategies=[once()], **settings)  # type: ignore[arg-type]
     loaded = load_settings(config, environment={})
     with pytest.raises(OperatorMistake) as refused:
-        begin_state(loaded, is_standby=True)
+        begin_state(loaded, RunOptions(is_standby=True))
     assert not (loaded.state_dir / "last-run.json").exists()  # nothing has begun
     return str(refused.value)
 
