@@ -270,6 +270,10 @@ def test_the_variable_may_name_the_folder_of_a_configuration(tmp_path: Path) -> 
     assert named == [config, config]
 
 
+def test_a_name_that_no_disk_takes_is_told_by_who_reads_it() -> None:
+    assert places.find_config({"BOT_CONFIG": "/" + "x" * 300}) == Path("/" + "x" * 300)
+
+
 def test_a_variable_may_name_the_folder_of_nobody(tmp_path: Path) -> None:
     with pytest.raises(OperatorMistake, match="there is no user 'nobody-of-this-name' here"):
         places.find_config({"BOT_CONFIG": "~nobody-of-this-name/bot.yaml"}, tmp_path)

@@ -73,7 +73,7 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
 
 def in_folder(path: Path) -> Path:
     """Return the configuration in a folder: somebody in a hurry to halt may name that."""
-    with suppress(PermissionError):  # told by the command, which knows what it means
+    with suppress(OSError):  # told by the command, which knows what it means
         return path / OWN if path.is_dir() else path
     return path
 
