@@ -38,6 +38,8 @@ from bot.runtime.journal_file import this_process
 
 PASSES_A_CLOSE: Final = 40
 """How often a table is continued at one close, each time for some thousands of rows."""
+DONE_BEFORE: Final = timedelta(minutes=2)
+"""How long before the opening it has to begin at a start, to be done by then."""
 BACKUPS_S: Final = 10.0
 """How long the folder of backups may take to answer; it may be on another machine."""
 TO_BACK_UP: Final = "Now and then: bot journal backup"
@@ -90,9 +92,9 @@ class Retention:
 
     async def at_start(self, at: datetime, hours: Hours | None) -> None:
         """Make up for the close of an earlier day that no run has come to, unless orders are taken
-        now or the journal is in question. `hours` are those under way, else the next ones.
+        now or soon, or the journal is in question. `hours` are those under way, else the next ones.
         """
-        if hours is not None and hours.opens <= at:
+        if hours is not None and hours.opens <= at + DONE_BEFORE:
             return
         try:
             is_in_question = await self._journal.is_in_question()

@@ -52,7 +52,13 @@ async def test_what_is_young_or_kept_for_ever_stays_in_silence(days: int, sqlite
 
 @pytest.mark.parametrize(
     ("opens", "before", "deleted"),
-    [(after(9 * DAY_S + 60), [], 6), (after(9 * DAY_S), [], 0), (None, [], 6), (None, [FOUND], 0)],
+    [
+        (after(9 * DAY_S + 121), [], 6),
+        (after(9 * DAY_S + 120), [], 0),
+        (after(9 * DAY_S), [], 0),
+        (None, [], 6),
+        (None, [FOUND], 0),
+    ],
 )
 async def test_a_start_makes_up_for_a_close_before_the_opening_of_an_undoubted_journal(
     opens: datetime | None, before: list[Entry], deleted: int, sqlite_url: str
