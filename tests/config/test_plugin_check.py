@@ -136,6 +136,15 @@ def test_what_a_base_class_would_mix_up_is_refused_until_the_class_has_another(
     check(project(tmp_path, base + mine + "    closes = ()\n", use="strategies/mine.py:Mine"))
 
 
+def test_what_each_symbol_sets_anew_when_it_starts_is_its_own(tmp_path: Path) -> None:
+    body = f"{HEAD}    closes = []\n\n    def on_start(self):\n        {{}}\n\n{ON_BAR}"
+
+    check(project(tmp_path, body.format("self.closes = []")))
+    for line in ("self.closes.clear()", "self.closes += [1]", "self.other = self.closes"):
+        [problem] = problems_of(project(tmp_path, body.format(line)))
+        assert "'closes' is one list for all symbols" in problem.message
+
+
 @pytest.mark.parametrize(
     "attribute",
     [

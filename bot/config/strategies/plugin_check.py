@@ -5,6 +5,7 @@ asynchronous hook would never run, and a constructor with extra arguments would 
 strategies from starting.
 """
 
+import dis
 import inspect
 import math
 import typing
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import CodeType
 from typing import ClassVar, Final, NamedTuple, get_origin
 
 from bot.config.field_types import shown
@@ -252,11 +254,16 @@ def _hook_problems(factory: type[Strategy], name: str) -> Iterator[Problem]:
 
 def _shared_problems(factory: type[Strategy]) -> Iterator[Problem]:
     """Refuse containers of a class that symbols would mix up, unless capitals or ClassVar show that
-    they are meant to be shared.
+    they are meant to be shared, or each symbol's `on_start` sets one of its own.
     """
+    begins = getattr(factory.on_start, "__code__", None)
+    steps = dis.get_instructions(begins) if isinstance(begins, CodeType) else ()
+    first = {step.argval: step.opname for step in reversed([*steps]) if "_ATTR" in step.opname}
+    set_anew = {name for name, done in first.items() if done == "STORE_ATTR"}  # and no `+=`
     own = factory.__mro__[: factory.__mro__.index(Strategy)]
     hints = typing.get_type_hints(factory)
-    for name in dict.fromkeys(name for cls in reversed(own) for name in vars(cls)):
+    names = (name for cls in reversed(own) for name in vars(cls) if name not in set_anew)
+    for name in dict.fromkeys(names):
         value = inspect.getattr_static(factory, name)
         is_meant = name.isupper() or ClassVar in (hints.get(name), get_origin(hints.get(name)))
         if isinstance(value, _CHANGEABLE) and not is_meant and not name.startswith("__"):
