@@ -23,6 +23,7 @@ from bot.cli.command import CONFIGURATION, STATE_FOLDER, Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.places import (
+    STATE_VARIABLE,
     demo_at_sight,
     find_config,
     last_bot,
@@ -383,9 +384,9 @@ def running_elsewhere(config: Path, state_dir: Path) -> Iterator[Path]:
 
 def own_elsewhere(invocation: Invocation) -> tuple[Path, ...]:
     """Return the other folders on which a bot of this configuration runs, unless a person has named
-    the folder.
+    the folder, perhaps in the environment.
     """
-    if invocation.state_dir is not None:
+    if invocation.state_dir or any(name.upper() == STATE_VARIABLE for name in os.environ):
         return ()
     config = invocation.config or find_config(os.environ)
     return tuple(running_elsewhere(config, own_state_dir(invocation)))

@@ -122,12 +122,14 @@ async def test_a_halt_names_the_others_where_several_run(config: Path) -> None:
     assert f"and one on {two}. Halt that one too: bot halt --yes --state-dir {two}\n" in ran.err
 
 
-async def test_a_folder_that_a_person_names_is_meant(config: Path) -> None:
+@pytest.mark.parametrize("variable", ["", "BOT_STATE_DIR", "bot_state_dir"])
+async def test_a_folder_that_a_person_names_is_meant(config: Path, variable: str) -> None:
     old, empty = config.parent / "state", config.parent / "empty"
-    words = ("halt", "--yes", "--state-dir", str(empty), "-c", str(config))
+    words = ("halt", "--yes", *(() if variable else ("--state-dir", str(empty))), "-c", str(config))
+    environment = {variable: str(empty)} if variable else {}
 
     async with running(config, old) as asked:
-        ran = await asyncio.to_thread(call, *words)
+        ran = await asyncio.to_thread(call, *words, environment=environment)
         was_asked = [*asked]
 
     assert (ran.code, was_asked, is_raised(old)) == (ExitCode.NOT_RUNNING, [], False)
