@@ -181,16 +181,21 @@ def busy(config: Path, state_dir: Path, mode: str, journal: str) -> Iterator[Non
         yield
 
 
-@pytest.mark.parametrize("is_dry_run", [False, True])
-def test_beside_a_bot_that_sends_nothing_starts_one(config: Path, is_dry_run: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_dry_run", "account", "is_apart"),
+    [(False, {}, False), (True, {}, True), (False, {"BOT_BROKER__ACCOUNT": ".2"}, True)],
+)
+def test_beside_a_bot_that_sends_nothing_to_this_account_starts_one(
+    config: Path, is_dry_run: bool, account: Mapping[str, str], is_apart: bool
+) -> None:
     config.write_text(PAPER)
     loaded = load_without_secrets(config, environment={})
     elsewhere = {"state_dir": "try", "journal.url": "postgresql://bot@127.0.0.1/try"}
-    other = load_without_secrets(config, overrides=elsewhere, environment={})
+    other = load_without_secrets(config, overrides=elsewhere, environment=account)
 
     with busy(config, other.state_dir, "paper", ""):
         begin_state(other, RunOptions(dry_run=is_dry_run))
-        beside = nullcontext() if is_dry_run else pytest.raises(OperatorMistake, match="beside it")
+        beside = nullcontext() if is_apart else pytest.raises(OperatorMistake, match="beside it")
         with beside:
             require_none_beside(loaded)
 

@@ -25,7 +25,7 @@ from bot.config.settings.places import (
     last_journal,
     state_dir_at_sight,
     state_dir_of,
-    was_dry_run,
+    was_apart,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def require_none_beside(loaded: "Loaded") -> None:
     if settings.is_embedded or is_of_one_terminal(loaded.origin_of("broker.account")):
         return
     for other in running_elsewhere(loaded.path, loaded.state_dir):
-        does_trade = last_bot(other).get("mode") == settings.mode and not was_dry_run(other)
+        does_trade = last_bot(other).get("mode") == settings.mode and not was_apart(other)
         if does_trade and not _writes_to(other, url):
             message = messages.RUNS_BESIDE.format(other=other, state_dir=loaded.state_dir)
             raise OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)

@@ -149,14 +149,15 @@ def remember_run(
     journal: str = "",
     pid: int | None = None,
     *,
-    is_dry_run: bool = False,
+    is_apart: bool = False,
 ) -> None:
     """Store which bot this configuration, as it is now, makes, for commands that find no running
     bot. `journal`: the URL of its file; a database's address is not kept here. `pid`: the process
-    that runs it. `is_dry_run`: it sends no orders.
+    that runs it. `is_apart`: it sends no orders, or those of an account that its
+    terminal has set.
     """
     kept: dict[str, object] = {"bot": dict(bot), "language": language, "journal": journal}
-    kept |= {"made_by": _makers(path, environment), "pid": pid, "dry_run": is_dry_run}
+    kept |= {"made_by": _makers(path, environment), "pid": pid, "apart": is_apart}
     with suppress(OSError):  # it only saves time
         (state_dir / KNOWN).touch(mode=0o600)
         (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
@@ -202,10 +203,10 @@ def last_pid(state_dir: Path) -> int | None:
     return pid if isinstance(pid, int) else None
 
 
-def was_dry_run(state_dir: Path) -> bool:
-    """Return whether the last run is known to send no orders."""
+def was_apart(state_dir: Path) -> bool:
+    """Return whether the last run is known to send no orders to the account of its file."""
     try:
-        return json.loads((state_dir / KNOWN).read_text()).get("dry_run") is True
+        return json.loads((state_dir / KNOWN).read_text()).get("apart") is True
     except (OSError, ValueError, AttributeError):
         return False
 

@@ -15,6 +15,7 @@ from bot.clock import SystemClock
 from bot.config.masking import masked_url
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import remember_run
+from bot.config.settings.sources import is_of_one_terminal
 from bot.config.strategies.load import BrokenFile
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
@@ -60,7 +61,8 @@ def begin_state(loaded: Loaded, options: RunOptions) -> int | None:
     url, language = loaded.journal_url, loaded.settings.language
     journal = url if is_sqlite(url) else ""
     known = loaded.bot, language, journal, os.getpid()
-    remember_run(loaded.state_dir, loaded.path, os.environ, *known, is_dry_run=options.dry_run)
+    is_apart = options.dry_run or is_of_one_terminal(loaded.origin_of("broker.account"))
+    remember_run(loaded.state_dir, loaded.path, os.environ, *known, is_apart=is_apart)
     return None if options.is_standby else begin_journal(loaded.journal_url)
 
 
