@@ -117,13 +117,13 @@ class Wording:
         self, at: datetime, kind: NoticeKind, text: str, *, group: str = "", has_do: bool = True
     ) -> Notice:
         """Make a notice. `has_do` False: the text itself says what to do."""
-        found = texts(self.language)
+        found, about = texts(self.language), group.partition(" ")[0]  # a reminder's has a number
         return Notice(
             at=at,
             kind=kind,
             group=group or kind,
             text=text,
-            money=found["money"].get(group, found["money"].get(kind, "")),
+            money=found["money"].get(about, found["money"].get(kind, "")),
             do=found["do"].get(kind, "") if has_do else "",
         )
 

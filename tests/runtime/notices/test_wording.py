@@ -22,7 +22,10 @@ from tests.rows import every_row
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
 STANDBY = ("standby_blind", "standby_sees")
-OTHERS: Final = ("order_held", "symbol_halted", "nonce_broken", "flatten")
+OTHERS: Final = (
+    *("order_held", "symbol_halted", "nonce_broken", "flatten", "ENTRIES_PAUSED", "REDUCING"),
+    *("ENTRIES_STOPPED", "STRATEGY_REPEATS", "STRATEGY_REFUSED"),
+)
 JOURNAL: Final = ("journal_away", "nothing_kept", "maybe_taken", "journal_back")
 """Groups with a title of their own."""
 CLOSED = datetime(2026, 11, 19, 8, 15, tzinfo=UTC)
@@ -56,14 +59,26 @@ def test_the_sum_of_a_day_is_a_notice_and_a_plain_note_is_none() -> None:
     assert picker.pick(Note(CLOSED, "PULSE", "2 on")) == []
 
 
-_HALTED: Final = "No new order goes out; positions stay as they are."
+_HALTED: Final = "No new order goes out; positions stay, unless a flatten sells them."
+_HALTED_VI: Final = "Không gửi lệnh mới; vị thế giữ nguyên, trừ khi đang bán hết."
 _WRONG: Final = "What the bot believes it owns may be wrong"
 _MEANS: Final = {
     _HALTED: (
         "ORDERS_HALTED LOSS_HALT API_CHANGED ORDER_REDIRECTED ENGINE_FAULT INVARIANT_BROKEN "
         "JOURNAL_LOST JOURNAL_DAMAGED CRASH_LOOP"
     ),
-    "": "SYMBOL_HALTED NONCE_BROKEN NONCES_NOT_TRUSTED",
+    "": (
+        "SYMBOL_HALTED NONCE_BROKEN NONCES_NOT_TRUSTED TWO_FACTOR_ENDING TOKEN_FILE_REFUSED "
+        "NEVER_ARRIVED ORDER_ABSENT REFUSED_AND_REACHED GHOST_ORDER TWIN_ORDER OTHER_ID "
+        "ENTRIES_STOPPED REDUCING ENTRIES_PAUSED STRATEGY_REPEATS STRATEGY_REFUSED"
+    ),
+    "Nothing can be placed, changed or cancelled until then; open orders go on at the exchange.": (
+        "CANCEL_NEEDS_TOKEN TWO_FACTOR_NEEDED"
+    ),
+    "It may be at the exchange, so its money or shares stay reserved; it is not sent again.": (
+        "UNKNOWN_OPEN ABSENCE_UNPROVED ORDER_REACHED ORDER_AMBIGUOUS ACCEPTED_NOT_LISTED"
+    ),
+    "No new position in it; positions stay.": "HELD_DATA",
     f"{_WRONG}.": (
         "BREAK_NOT_ACCEPTED DAY_NOT_COMPARED DAY_UNSETTLED ROW_CONTRADICTS ROW_CORRECTED "
         "ORDER_LIVES ORDER_REOPENED HISTORY_UNREAD ACCOUNT_OLD ACCOUNT_IN_DOUBT SHARES_GONE "
@@ -72,20 +87,19 @@ _MEANS: Final = {
     f"{_WRONG}; it starts no new day until that is settled.": "BREAK",
 }
 _MONEY: Final = {code: means for means, codes in _MEANS.items() for code in codes.split()}
-"""The line of what each alert about a halt or a difference means for the money."""
+"""The line of what each alert means for the money; those of a plain trouble have none."""
 
 
-def test_only_what_halts_the_bot_or_holds_its_next_day_says_so() -> None:
+def test_what_an_alert_means_for_the_money_is_true_of_it() -> None:
     wording = Wording("en", "mine", "live")
     picker = Picker(wording, lambda _, text, *__: text)
 
     found = {}
     for code in _MONEY:
-        [notice] = picker.pick(Note(CLOSED, "ALERT", "a text", {"alert": code}))
+        [notice] = picker.pick(Note(CLOSED, "ALERT", "a text", {"alert": code, "asked": 2}))
         found[code] = notice.money
 
-    kinds = {NoticeKind.HALTED, NoticeKind.DIFFERENCE}
-    assert set(_MONEY) == {code for code, kind in KINDS.items() if kind in kinds}
+    assert set(_MONEY) == {code for code, kind in KINDS.items() if kind is not NoticeKind.TROUBLE}
     assert found == _MONEY
     taken = wording.notice(CLOSED, NoticeKind.HALTED, "a text", group="maybe_taken")
     assert taken.money == ""
@@ -104,6 +118,29 @@ def test_only_what_halts_the_bot_or_holds_its_next_day_says_so() -> None:
 def test_a_halted_symbol_is_not_titled_as_a_halted_bot(
     language: str, code: str, title: str
 ) -> None:
+    assert _title(language, code) == (title, Severity.CRITICAL)
+
+
+@every_row(
+    ("language", "code", "title"),
+    [
+        ("en", "ENTRIES_PAUSED", "LIVE mine: nothing is bought"),
+        ("vi", "ENTRIES_PAUSED", "LIVE mine: không mua"),
+        ("en", "REDUCING", "LIVE mine: nothing is bought"),
+        ("en", "ENTRIES_STOPPED", "LIVE mine: nothing is bought"),
+        ("en", "STRATEGY_REPEATS", "LIVE mine: a strategy is disabled"),
+        ("vi", "STRATEGY_REPEATS", "LIVE mine: một chiến lược bị tắt"),
+        ("en", "STRATEGY_REFUSED", "LIVE mine: a strategy is paused"),
+        ("vi", "STRATEGY_REFUSED", "LIVE mine: một chiến lược tạm dừng"),
+    ],
+)
+def test_a_stop_of_buys_or_of_a_strategy_is_not_titled_as_near_a_limit(
+    language: str, code: str, title: str
+) -> None:
+    assert _title(language, code) == (title, Severity.WARNING)
+
+
+def _title(language: str, code: str) -> tuple[str, Severity]:
     wording = Wording(language, "mine", "live")
     [notice] = Picker(wording, lambda _, text, *__: text).pick(
         Note(CLOSED, "ALERT", "a text", {"alert": code})
@@ -111,7 +148,7 @@ def test_a_halted_symbol_is_not_titled_as_a_halted_bot(
 
     message = wording.message(Ready(CLOSED, notice.kind, (notice,), 1), Volume.ON)
 
-    assert (message.title, message.severity) == (title, Severity.CRITICAL)
+    return message.title, message.severity
 
 
 @every_row(
@@ -135,6 +172,31 @@ def test_a_flatten_is_told_as_a_halt_that_sells(language: str, told: str) -> Non
     found = [notice for entry in stage.news() for notice in picker.pick(entry)]
 
     assert [(each.text, each.money) for each in found if each.group == "flatten"] == [(told, "")]
+
+
+@every_row(
+    ("language", "means", "title"),
+    [
+        ("en", _HALTED, "LIVE mine: flatten"),
+        ("vi", _HALTED_VI, "LIVE mine: bán hết"),
+    ],
+)
+def test_a_halt_that_sells_does_not_say_that_positions_stay_nor_its_end_that_it_is_halted(
+    language: str, means: str, title: str
+) -> None:
+    stage = holding(300).stage
+    halt = OperatorActed(stage.now, Action.HALT, "get out", "operator", flatten=True)
+    stage.handle(halt)
+    begins = stage.news()
+    stage.handle(replace(halt, action=Action.RESUME, flatten=False))
+
+    wording = Wording(language, "mine", "live")
+    picker = Picker(wording, in_language)
+    halted, _ = [notice for entry in begins for notice in picker.pick(entry)]
+    ended, _ = [notice for entry in stage.news() for notice in picker.pick(entry)]
+
+    assert halted.money == means
+    assert wording.message(Ready(CLOSED, ended.kind, (ended,), 1), Volume.ON).title == title
 
 
 JOURNAL_CUT: Final = JournalHealthChanged(CLOSED, is_healthy=False, detail="journal cut")
