@@ -162,7 +162,7 @@ def test_each_order_whose_end_is_not_known_is_named_once_whatever_halts_its_symb
 
     halts = [each for each in stage.all(Note) if each.numbers.get("alert") == "SYMBOL_HALTED"]
     named = [str(each.numbers["why"]).partition(" was open")[0] for each in halts]
-    assert named == ["ORD1", "ORD2"]
+    assert named == [*halted.values(), "ORD1", "ORD2"], "what was halted before is told again"
 
 
 @BOTH_WAYS

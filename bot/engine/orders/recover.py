@@ -147,6 +147,8 @@ def _tell_of_halts(state: State, recovery: Recovery) -> None:
     """Say again what a person has yet to end: the state does not show it."""
     for told in gate.scope_alerts(state):
         state.alert(told.code, told.text, told.facts)
+    for symbol, why in sorted(recovery.halted_symbols.items()):
+        state.tell_of_halt(symbol, why)
     kept = [each for each in recovery.breaks if not (each.break_id == DAMAGE and recovery.damage)]
     if kept:
         # Not the alert of a break: from that the journal learns what it has corrected.

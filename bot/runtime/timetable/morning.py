@@ -119,13 +119,14 @@ def halt_rows(calendar: TradingCalendar, day: date, status: BotStatus) -> Iterat
     """Check that orders can leave today as far as a person decides it; a day without trading needs
     nobody.
     """
-    halts = list(status.until_resume)
+    halts = [*status.until_resume]
+    halts += [f"{symbol} is halted: {why}" for symbol, why in status.halted_symbols.items()]
     blocks = [each for each in status.blocked_by if each not in halts]
     if not calendar.is_trading_day(day):
         halts, blocks = [], []
-    found = "; ".join(halts) or "nothing is halted or paused"
+    found = "; ".join(halts) or "nothing waits for bot resume"
     yield Row("halts", not halts, found, "bot resume --reason …")
-    found = "; ".join(blocks) or "at least one can order"
+    found = "; ".join(blocks) or "at least one can order, or all only watch"
     yield Row("strategies", not blocks, found, "bot status")
 
 

@@ -1301,6 +1301,15 @@ def test_what_a_person_has_yet_to_end_is_told_again_at_each_start(kept, code):
     assert told.text == standing.text
 
 
+def test_a_symbol_that_a_person_has_yet_to_resume_is_told_again_at_each_start():
+    stage = _recovered(halted_symbols={"HPG": "executed more than ordered"})
+
+    [told] = [each for each in stage.all(Note) if each.kind == "ALERT"]
+    assert (told.numbers["alert"], told.symbol) == ("SYMBOL_HALTED", "HPG")
+    assert told.text.startswith("HPG halted: executed more than ordered. No new order goes out")
+    assert [each for each in stage.all(StateChanged) if each.scope == "symbol:HPG"] == []
+
+
 @pytest.mark.parametrize(
     ("kept", "damage", "told"),
     [

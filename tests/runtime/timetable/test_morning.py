@@ -21,7 +21,7 @@ from bot.runtime.timetable.morning import (
     symbols_row,
     token_row,
 )
-from tests.engine.stage import ACCOUNT, DAY, Stage
+from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -141,15 +141,20 @@ def test_what_keeps_orders_from_leaving_is_named_with_what_to_type() -> None:
         Recovery(DAY, run_state=RunState.PAUSED, run_state_reason="lunch"),
         Recovery(DAY, halted_scopes=scopes),
         Recovery(DAY, strategies={"test": off}),
+        Recovery(DAY, halted_symbols={"HPG": "more than ordered"}),
     ]
-    calendar = load_rulebook().calendar
+    calendar, both = load_rulebook().calendar, replace(PLAN, symbols=("HPG", "FPT"))
 
-    told = [halt_rows(calendar, DAY, Stage(recovery=one).engine.status()) for one in found]
-    rest = halt_rows(calendar, date(2026, 11, 21), Stage(recovery=found[1]).engine.status())
+    told = [halt_rows(calendar, DAY, Stage(both, recovery=one).engine.status()) for one in found]
+    rest = [
+        row
+        for one in found
+        for row in halt_rows(calendar, date(2026, 11, 21), Stage(recovery=one).engine.status())
+    ]
 
     rows = [[(row.name, row.is_ok, row.found, row.fix) for row in rows] for rows in told]
-    well = ("halts", True, "nothing is halted or paused", "bot resume --reason …")
-    able = ("strategies", True, "at least one can order", "bot status")
+    well = ("halts", True, "nothing waits for bot resume", "bot resume --reason …")
+    able = ("strategies", True, "at least one can order, or all only watch", "bot status")
     halts = [
         "PAUSED, lunch: nothing is bought or sold",
         "no order is sent: API changed?; REDUCING by you (earnings): nothing is bought",
@@ -158,8 +163,9 @@ def test_what_keeps_orders_from_leaving_is_named_with_what_to_type() -> None:
     assert rows[0] == [well, able]
     assert rows[1:3] == [[("halts", False, each, well[3]), able] for each in halts]
     assert rows[3] == [well, ("strategies", False, paused, able[3])]
+    assert rows[4] == [("halts", False, "HPG is halted: more than ordered", well[3]), able]
     assert "strategies" in AT_START, "nothing else tells it after a restart"
-    assert [row.is_ok for row in rest] == [True, True], "on a Saturday nobody misses it"
+    assert all(row.is_ok for row in rest), "on a Saturday nobody misses it"
 
 
 async def test_a_start_says_in_one_line_that_all_is_there(tmp_path: Path) -> None:
