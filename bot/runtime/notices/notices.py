@@ -205,8 +205,9 @@ class Notices:
             self._alive_on = local.date()
             if self._parts.rulebook.calendar.is_trading_day(local.date()):
                 status = self._parts.engine.status()
-                state = "; ".join((status.state, *status.blocked_by))
-                text = self._wording.said("alive", state=state)
+                say = partial(self._told, self._wording.language)
+                why = (say(each, "", {}) for each in status.blocked_by)
+                text = self._wording.said("alive", state="; ".join((status.state, *why)))
                 self._take([self._wording.notice(now, NoticeKind.ALIVE, text)])
         self._look_at_start(now)
         self._look_at_journal(now)
