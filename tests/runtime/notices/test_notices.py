@@ -286,24 +286,24 @@ class Journal:
 
 
 @pytest.mark.parametrize(
-    ("scopes", "wanted"),
+    ("language", "why", "wanted"),
     [
-        ({}, "08:45 Alive and RUNNING"),
-        (
-            {f"{ACCOUNT_SCOPE}{ACCOUNT}": "API changed?"},
-            "08:45 Alive and RUNNING; no order is sent: API changed?",
-        ),
+        ("en", None, "08:45 Alive and RUNNING"),
+        ("en", "API changed?", "08:45 Alive and RUNNING; no order is sent: API changed?"),
+        ("vi", "engine fault", "08:45 Alive and RUNNING; không gửi lệnh nào: lỗi của bot"),
     ],
 )
 async def test_a_bot_that_is_alive_says_also_that_no_order_leaves_it(
-    tmp_path: Path, scopes: dict[str, str], wanted: str
+    tmp_path: Path, language: str, why: str | None, wanted: str
 ) -> None:
+    scopes = {} if why is None else {f"{ACCOUNT_SCOPE}{ACCOUNT}": why}
     stage = Stage(recovery=Recovery(DAY, halted_scopes=scopes))
     with notice_server() as service:
         told = Told(tmp_path, service)
         told.at = NINE - timedelta(hours=1)
         async with AsyncExitStack() as stack:
             notices = await told.begin(stack)
+            notices._told = lambda _, *what: in_language(language, *what)
             notices._parts = SimpleNamespace(  # type: ignore[assignment]
                 engine=stage.engine, rulebook=RULEBOOK, commits=Journal()
             )
@@ -311,26 +311,6 @@ async def test_a_bot_that_is_alive_says_also_that_no_order_leaves_it(
             notices._look()
             await until(lambda: len(service.messages) == 1)
 
-    assert service.messages[0]["message"] == wanted
-
-
-async def test_why_no_order_leaves_is_said_in_the_language_of_the_notices(tmp_path: Path) -> None:
-    kept = {f"{ACCOUNT_SCOPE}{ACCOUNT}": "engine fault"}
-    stage = Stage(recovery=Recovery(DAY, halted_scopes=kept))
-    with notice_server() as service:
-        told = Told(tmp_path, service)
-        told.at = NINE - timedelta(hours=1)
-        async with AsyncExitStack() as stack:
-            notices = await told.begin(stack)
-            notices._told = lambda _, *what: in_language("vi", *what)
-            notices._parts = SimpleNamespace(  # type: ignore[assignment]
-                engine=stage.engine, rulebook=RULEBOOK, commits=Journal()
-            )
-            told.at = NINE - timedelta(minutes=15)
-            notices._look()
-            await until(lambda: len(service.messages) == 1)
-
-    wanted = "08:45 Alive and RUNNING; không gửi lệnh nào: lỗi của bot"
     assert service.messages[0]["message"] == wanted
 
 
