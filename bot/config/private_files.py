@@ -135,6 +135,18 @@ def replace_private(file: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):
             beside.unlink()
+    sync_names(file.parent)
+
+
+def sync_names(folder: Path) -> None:
+    """Sync the names in a folder to disk: without that a new or removed file may not outlive a cut
+    of the power. Raises OSError.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def refused(file: Path, why: str) -> OperatorMistake:

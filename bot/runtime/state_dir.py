@@ -10,11 +10,11 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from bot.config.private_files import replace_private, sync_names
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.journal.writing.aside import begin
 from bot.protocol.secret import Secret
@@ -54,21 +54,13 @@ def make_state_dir(path: Path) -> None:
 
 
 def keep_token(state_dir: Path, token: Secret, until: datetime) -> None:
-    """Write the token, mode 0600, atomically replacing an earlier one.
+    """Write the token, mode 0600, atomically replacing an earlier one; it outlives a cut of the
+    power.
 
     Raises OSError, and then leaves nothing half written.
     """
-    new = state_dir / f"{SECOND_FACTOR}.new"
-    try:
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"token": token.reveal(), "until": until.isoformat()}, file)
-        new.replace(state_dir / SECOND_FACTOR)
-    except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
+    kept = {"token": token.reveal(), "until": until.isoformat()}
+    replace_private(state_dir / SECOND_FACTOR, json.dumps(kept).encode())
 
 
 def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None:
@@ -87,7 +79,11 @@ def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None
 
 
 def forget_token(state_dir: Path) -> None:
+    """Remove the stored token, if there is one, so that no cut of the power brings it back. Raises
+    OSError.
+    """
     (state_dir / SECOND_FACTOR).unlink(missing_ok=True)
+    sync_names(state_dir)
 
 
 class TokenDisk:

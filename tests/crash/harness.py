@@ -119,6 +119,8 @@ class Crashing:
     """More of the bot's environment."""
     home: str = STATE
     """The state directory of the bot of the moment; another one's is a bot on another machine."""
+    codes: int = 0
+    """How many 2FA codes were asked for; the broker mails five a day."""
     began_at: float = field(default_factory=time.monotonic)
     ready_s: list[float] = field(default_factory=list)
     """How long each start took until the bot ran, with the process forked already."""
@@ -186,8 +188,8 @@ class Crashing:
         """What it says of itself; nothing where nobody answers."""
         found = self.ask("status").get("status", {})
         assert isinstance(found, dict)
-        if found.get("state") == "NEEDS_2FA":
-            self.ask("otp_request")
+        if found.get("state") == "NEEDS_2FA" and not found["two_factor"]["until"]:
+            self.codes += bool(self.ask("otp_request").get("ok"))
             self.ask("otp_submit", code=self.given["otp"])
         return found
 

@@ -59,6 +59,7 @@ class Tally:
     ends: Counter[str] = field(default_factory=Counter)
     """intents in the journals, by the state in which they were left"""
     orders: int = 0
+    codes: int = 0
     problems: list[str] = field(default_factory=list)
     ready_s: list[float] = field(default_factory=list)
     settled_s: list[float] = field(default_factory=list)
@@ -71,6 +72,7 @@ class Tally:
         rows = {
             "kills": self.kills,
             "orders at the broker": self.orders,
+            "2FA codes asked for": self.codes,
             **{f"killed after {name}": count for name, count in self.points.most_common()},
             **{f"left: {name}": count for name, count in self.left.most_common()},
             **{f"requests {name}": count for name, count in sorted(self.sent.items())},
@@ -156,6 +158,11 @@ def kill_often(
         story.come_to_rest()
         tally.ready_s += story.ready_s
         tally.settled_s += story.settled_s()
+        tally.codes += story.codes
+        if story.codes > 1:
+            tally.problems.append(
+                f"seed {seed}: {story.codes} 2FA codes were used: a token got lost"
+            )
         tally.problems += [f"seed {seed}: {each}" for each in story.judge()]
         for row in story.rows("select verb, coalesce(outcome, 'unheard') outcome from attempts"):
             tally.sent[f"{row['verb']} {row['outcome']}"] += 1

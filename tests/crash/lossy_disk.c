@@ -12,7 +12,20 @@
 
 #define PATH 4200
 
-/* Finds `folder/state/name` of a file, or of the folder itself, whose name is empty then. */
+#define RENAMED ".renamed." /* what a new name will hold, once the folder is synced */
+
+/* Finds `folder/state/name` of a path that ends with "/", whose name is empty for the folder itself. */
+static int split(const char *path, char *folder, char *name) {
+  const char *state = strstr(path, "/state/");
+  if (!state) return 0;
+  snprintf(folder, PATH, "%.*s", (int)(state - path), path);
+  const char *rest = state + strlen("/state/"), *end = strchr(rest, '/');
+  if (*rest && (!end || end[1])) return 0; /* a file of a folder below */
+  snprintf(name, PATH, "%.*s", end ? (int)(end - rest) : 0, rest);
+  return strcmp(name, "sandbox.jsonl") != 0; /* the broker's own */
+}
+
+/* Finds the same of an open file. */
 static int place_of(int file, char *folder, char *name) {
   char link[64], path[PATH];
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);
@@ -20,13 +33,7 @@ static int place_of(int file, char *folder, char *name) {
   if (length <= 0) return 0;
   path[length] = 0;
   strcat(path, "/");
-  char *state = strstr(path, "/state/");
-  if (!state) return 0;
-  snprintf(folder, PATH, "%.*s", (int)(state - path), path);
-  char *rest = state + strlen("/state/"), *end = strchr(rest, '/');
-  if (*rest && (!end || end[1])) return 0; /* a file of a folder below */
-  snprintf(name, PATH, "%.*s", end ? (int)(end - rest) : 0, rest);
-  return strcmp(name, "sandbox.jsonl") != 0; /* the broker's own */
+  return split(path, folder, name);
 }
 
 static void copy(const char *from, const char *to) {
@@ -42,6 +49,16 @@ static void copy(const char *from, const char *to) {
 /* A folder that is synced keeps its names: also of files that were not, and none that are gone. */
 static void keep_names(const char *folder) {
   char path[2 * PATH], other[2 * PATH];
+  snprintf(path, sizeof path, "%s/synced", folder);
+  DIR *kept = opendir(path);
+  struct dirent *file;
+  while (kept && (file = readdir(kept))) {
+    if (strncmp(file->d_name, RENAMED, strlen(RENAMED))) continue;
+    snprintf(path, sizeof path, "%s/synced/%s", folder, file->d_name);
+    snprintf(other, sizeof other, "%s/synced/%s", folder, file->d_name + strlen(RENAMED));
+    rename(path, other);
+  }
+  if (kept) closedir(kept);
   const char *sides[2][2] = {{"state", "synced"}, {"synced", "state"}};
   for (int side = 0; side < 2; side++) {
     snprintf(path, sizeof path, "%s/%s", folder, sides[side][0]);
@@ -78,3 +95,18 @@ static int sync_by(int (*real)(int), int file) {
 
 int fsync(int file) { REAL(fsync); return sync_by(real, file); }
 int fdatasync(int file) { REAL(fdatasync); return sync_by(real, file); }
+
+/* A file that was not synced before it got its new name may be empty under it. */
+int rename(const char *old, const char *new) {
+  REAL(rename);
+  char whole[PATH], folder[PATH], name[PATH], from[3 * PATH], to[3 * PATH];
+  int done = real(old, new);
+  snprintf(whole, sizeof whole, "%s/", old);
+  if (done || !split(whole, folder, name) || !*name) return done;
+  snprintf(from, sizeof from, "%s/synced/%s", folder, name);
+  snprintf(whole, sizeof whole, "%s/", new);
+  if (!split(whole, folder, name) || !*name) return done;
+  snprintf(to, sizeof to, "%s/synced/" RENAMED "%s", folder, name);
+  copy(from, to);
+  return done;
+}

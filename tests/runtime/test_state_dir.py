@@ -13,7 +13,13 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.protocol.secret import Secret
-from bot.runtime.state_dir import SECOND_FACTOR, keep_token, kept_token, make_state_dir
+from bot.runtime.state_dir import (
+    SECOND_FACTOR,
+    forget_token,
+    keep_token,
+    kept_token,
+    make_state_dir,
+)
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)
@@ -50,6 +56,26 @@ def test_where_there_is_no_room_the_earlier_token_stays_and_no_half_file(tmp_pat
     assert kept is not None
     assert kept[0].reveal() == "earlier"
     assert [path.name for path in tmp_path.iterdir()] == [SECOND_FACTOR]
+
+
+def test_a_cut_of_the_power_neither_takes_a_token_nor_brings_one_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = list[str](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        """Keep what is on disk by now: the contents of a file, or the names in a folder."""
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        names = () if path.is_file() else (each.name for each in path.iterdir())
+        synced.append(path.read_text() if path.is_file() else " ".join(names))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    keep_token(tmp_path, Secret("a-token"), UNTIL)
+    forget_token(tmp_path)
+
+    written = json.dumps({"token": "a-token", "until": UNTIL.isoformat()})
+    assert synced == [written, SECOND_FACTOR, ""]
 
 
 @pytest.mark.parametrize("until", ["2026-11-19T23:59:59", "", None, "tomorrow"])

@@ -120,7 +120,7 @@ NUMBER, TOKEN = "account number", "2FA token"
     ("file", "name", "verdict"),
     [
         ("two-factor.json", TOKEN, "belongs"),
-        ("two-factor.json.new", TOKEN, "belongs"),
+        (".two-factor.json.4242.new", TOKEN, "belongs"),
         ("two-factor.json.partly", "API key", "leak"),
         ("secrets.yaml", "API secret", "belongs"),
         (".secrets.yaml.4242.new", "API secret", "belongs"),
