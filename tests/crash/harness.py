@@ -93,6 +93,11 @@ BAD_WEATHER: Final = (
     {"match": {"verb": "DELETE", "prob": 0.1}, "point": "after_apply", "action": {"do": "rst"}},
 )  # fmt: skip
 """Answers lost after the order was taken, requests lost before, answers that are late."""
+TOLD: Final = (
+    "state", "reason", "since", "at", "trouble", "blocked_by", "two_factor", "open_orders",
+    "cancels", "held", "unknown", "faults", "halted_symbols", "alerts", "rate",
+)  # fmt: skip
+"""What of a status is told where a bot does not come up."""
 KINDS: Final = (
     ("doubled", ("was sent", "orders")),
     ("lost", ("not in the journal", "without an order")),
@@ -203,7 +208,7 @@ class Crashing:
             if self.bot is not None and self.bot.poll() is not None:
                 raise NotReady(self.bot.communicate())
             time.sleep(LOOK_S)
-        raise NotReady(json.dumps(found, indent=1))
+        raise NotReady(_in_short(found))
 
     def meddle(self, dice: Random) -> None:
         """Amend or cancel one of the open orders, if there is one."""
@@ -309,6 +314,12 @@ class Crashing:
         url = f"{self.given['base_url']}/_sandbox/control"
         answer = httpx.request(verb, url, headers={"X-FH-APIKEY": self.given["api_key"]})
         return answer.raise_for_status()
+
+
+def _in_short(status: Mapping[str, Any] | None) -> str:
+    """What of a status says why nothing goes on, each on a line; a whole one has 500."""
+    lines = (f"{name}: {json.dumps(status.get(name))}" for name in TOLD) if status else ()
+    return "\n".join(("no answer" if not status else "its status:", *lines))
 
 
 def _overlap(begin: float, end: float, spans: Sequence[tuple[float, float]]) -> float:

@@ -2,10 +2,10 @@
 
     python -m tests.crash.kills [kills] [seed] [--db sqlite|postgres]      50 kills, seed 1
 
-A plug-in trades four symbols, a person amends and cancels, answers come late or never; the process
-dies while it starts or trades, and is started again. After each 50 kills all is left to settle and
-the bot's journal is compared with the broker's ledger. It also says how soon a bot is ready again,
-and how soon a send whose answer was lost is settled, or fenced by its nonce.
+A plug-in trades twelve symbols, a person amends and cancels, answers come late or never; the
+process dies while it starts or trades, and is started again. After each 50 kills all is left to
+settle and the bot's journal is compared with the broker's ledger. It also says how soon a bot is
+ready again, and how soon a send whose answer was lost is settled, or fenced by its nonce.
 """
 
 import argparse
