@@ -31,6 +31,7 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from bot.clock import monotonic_s
+from bot.config.private_files import sync_names
 from bot.domain.visible import visible
 from bot.journal.writing.aside import begin
 from bot.runtime.early_signal import EarlySignal
@@ -71,22 +72,24 @@ def raise_flag(state_dir: Path, reason: str) -> str:
     """Create the private file, synced to disk; return why that failed, or an empty text. An
     existing one stays unchanged, but no longer allows sales. Blocks for as long as the disk takes.
     """
-    path = state_dir / FLAG
-    why = stop_sales(state_dir)
+    path, descriptor = state_dir / FLAG, None
+    why = _remove_sales(state_dir)
     try:
-        descriptor = os.open(path, _CREATE, 0o600)
-    except FileExistsError:
-        return why
+        with suppress(FileExistsError):
+            descriptor = os.open(path, _CREATE, 0o600)
     except OSError as error:
         return f"{path} can't be made: {error.strerror}"
     try:
-        with suppress(OSError):  # on a full disk it is empty, and counts all the same
-            os.write(descriptor, f"{visible(reason, REASON_MAX)}\n".encode())
-        os.fsync(descriptor)
+        if descriptor is not None:
+            with suppress(OSError):  # on a full disk it is empty, and counts all the same
+                os.write(descriptor, f"{visible(reason, REASON_MAX)}\n".encode())
+            os.fsync(descriptor)
+        sync_names(state_dir)
     except OSError as error:
-        return f"{path} may not survive a power cut: {error.strerror}"
+        return why or f"{path} may not survive a power cut: {error.strerror}"
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
     return why
 
 
@@ -108,7 +111,21 @@ def keep_early(state_dir: Path) -> bool:
 
 
 def stop_sales(state_dir: Path) -> str:
-    """Allow no more sales of a halt; return why that failed, or an empty text."""
+    """Allow no more sales of a halt; return why that failed, or an empty text. Blocks for as long
+    as the disk takes.
+    """
+    if why := _remove_sales(state_dir):
+        return why
+    try:
+        sync_names(state_dir)
+    except FileNotFoundError:
+        return ""  # without its folder no file comes back
+    except OSError as error:
+        return f"{state_dir / SALES} may be back after a power cut: {error.strerror}"
+    return ""
+
+
+def _remove_sales(state_dir: Path) -> str:
     try:
         (state_dir / SALES).unlink(missing_ok=True)
     except OSError as error:
@@ -292,7 +309,11 @@ class Brake:
         try:
             with os.fdopen(os.open(self._state_dir / SALES, _CREATE, 0o600), "w") as file:
                 file.write(_marked(self._seen))
+                file.flush()
+                os.fsync(file.fileno())
+            sync_names(self._state_dir)
         except OSError as error:
+            _remove_sales(self._state_dir)
             return f"{self._state_dir / SALES} can't be made: {error.strerror}"
         if self._pulled is not halt:
             return stop_sales(self._state_dir) or OVERTAKEN

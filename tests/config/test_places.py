@@ -17,6 +17,7 @@ from bot.config.settings.places import (
     state_dir_at_sight,
 )
 from bot.config.shipped import DEMO, shipped
+from tests.syncs import kept_by_syncs
 
 AT_SIGHT = (
     "mode: sandbox\n",
@@ -222,6 +223,19 @@ def test_a_damaged_note_of_the_last_run_is_no_note(has_run: Path, kept: str) -> 
     (has_run.parent / KNOWN).write_text(kept)
 
     assert last_run(has_run.parent, has_run, RUN_IN) is None
+    assert last_journal(has_run.parent) == ""
+
+
+def test_the_note_of_a_run_survives_a_cut_of_the_power(
+    has_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = has_run.parent
+    kept = kept_by_syncs(monkeypatch, folder)
+
+    remember_run(folder, has_run, RUN_IN, BOT, "en")
+
+    names = sorted(each.name for each in folder.iterdir())
+    assert kept == [(folder / KNOWN).read_text(), " ".join(names)]
 
 
 def test_a_note_without_a_name_is_no_note(has_run: Path) -> None:

@@ -1,6 +1,7 @@
 """The brake holds orders by memory and by file, whatever the file is, until a person resumes."""
 
 import asyncio
+import errno
 import os
 import signal
 import threading
@@ -23,6 +24,7 @@ from bot.runtime.brake import (
     within,
 )
 from bot.runtime.early_signal import EarlySignal
+from tests.syncs import kept_by_syncs
 
 US = 1_000_000
 
@@ -398,3 +400,42 @@ async def test_a_signal_that_comes_while_a_halt_is_ended_is_a_new_halt(
     assert told == [Pulled("SIGUSR1", "signal")]
     assert brake.objection() == "HALTED: SIGUSR1"
     assert is_in_place(tmp_path)
+
+
+# ---------------------------------------------------------------------------- a cut of the power
+
+
+def test_a_halt_its_sales_and_its_end_survive_a_cut_of_the_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = kept_by_syncs(monkeypatch, tmp_path)
+
+    brake, _, _ = _selling(tmp_path)
+    noted = (tmp_path / SALES).read_text()
+    assert kept == ["enough\n", "HALT", noted, "FLATTEN HALT"]
+
+    raise_flag(tmp_path, "stop the selling")
+    assert kept[4:] == ["HALT"]
+
+    assert brake.release() == ""
+    assert kept[5:] == [""]
+
+
+@pytest.mark.parametrize("failing", ["file", "names"])
+def test_sales_that_could_not_be_kept_for_certain_are_not_allowed_after_a_restart_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    brake, real = Brake(tmp_path), os.fsync
+    halt = brake.pull("enough", "operator")
+
+    def fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_dir() == (failing == "names") and (tmp_path / SALES).exists():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    assert "can't be made: Input/output error" in brake.allow_sales(halt)
+    assert not brake.sells
+    assert not Brake(tmp_path).sells

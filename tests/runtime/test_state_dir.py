@@ -20,6 +20,7 @@ from bot.runtime.state_dir import (
     kept_token,
     make_state_dir,
 )
+from tests.syncs import kept_by_syncs
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)
@@ -61,16 +62,8 @@ def test_where_there_is_no_room_the_earlier_token_stays_and_no_half_file(tmp_pat
 def test_a_cut_of_the_power_neither_takes_a_token_nor_brings_one_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced, real = list[str](), os.fsync
+    synced = kept_by_syncs(monkeypatch, tmp_path)
 
-    def fsync(descriptor: int) -> None:
-        """Keep what is on disk by now: the contents of a file, or the names in a folder."""
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        names = () if path.is_file() else (each.name for each in path.iterdir())
-        synced.append(path.read_text() if path.is_file() else " ".join(names))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
     keep_token(tmp_path, Secret("a-token"), UNTIL)
     forget_token(tmp_path)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bot import __version__
+from bot.config.private_files import replace_private
 from bot.config.problems import OperatorMistake
 from bot.config.shipped import DEMO, shipped
 from bot.domain.visible import visible
@@ -159,8 +160,7 @@ def remember_run(
     kept: dict[str, object] = {"bot": dict(bot), "language": language, "journal": journal}
     kept |= {"made_by": _makers(path, environment), "pid": pid, "apart": is_apart}
     with suppress(OSError):  # it only saves time
-        (state_dir / KNOWN).touch(mode=0o600)
-        (state_dir / KNOWN).write_text(json.dumps(kept, ensure_ascii=False) + "\n")
+        replace_private(state_dir / KNOWN, f"{json.dumps(kept, ensure_ascii=False)}\n".encode())
 
 
 def last_run(
@@ -212,14 +212,16 @@ def was_apart(state_dir: Path) -> bool:
 
 
 def last_journal(state_dir: Path) -> str | None:
-    """Return the URL of the file that the last run wrote, empty for another database; None if
-    nothing has run.
+    """Return the URL of the file that the last run wrote; None if nothing has run. Empty for
+    another database, and where it can't be told any more: the configuration names the journal.
     """
     try:
         kept = json.loads((state_dir / KNOWN).read_text())
         return str(kept.get("journal") or "")
-    except (OSError, ValueError, AttributeError):
+    except OSError:
         return None
+    except (ValueError, AttributeError):
+        return ""
 
 
 def demo_at_sight(

@@ -18,7 +18,7 @@ from bot.cli import messages
 from bot.cli.command import Invocation
 from bot.cli.last_run import lines_left_open
 from bot.config.problems import ExitCode
-from bot.config.settings.places import remember_run
+from bot.config.settings.places import KNOWN, remember_run
 from bot.domain.entry import Entry
 from bot.journal.database.schema import migrate
 from bot.journal.errors import Holder
@@ -194,6 +194,16 @@ def test_a_stopped_bot_whose_journal_cannot_be_read_is_stopped_all_the_same(tmp_
 
     assert (ran.code, ran.out) == (ExitCode.NOT_RUNNING, "STOPPED  mine (sandbox)\n")
     assert ran.err.startswith("E-DB-0")
+
+
+@pytest.mark.parametrize("left", ["", "\0\0", "{"])
+def test_a_note_that_a_power_cut_emptied_hides_no_open_order(config: Path, left: str) -> None:
+    _has_run(config)
+    _, *rows = call("status", "-c", str(config), columns=90).out.splitlines()
+    (config.parent / "state" / KNOWN).write_text(left)
+
+    assert call("status", "-c", str(config), columns=90).out.splitlines()[1:] == rows
+    assert "open        L-0008 BUY 300 HPG LIMIT 27,000, 0 filled, UNKNOWN" in rows
 
 
 def test_a_program_is_told_how_a_stopped_bot_ended_and_what_works_on(tmp_path: Path) -> None:
