@@ -63,7 +63,7 @@ PAGE: Final = b"\0" * 4096
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One row of the table. `more`: whether more or less is better; `disk`: it is the disk's as
-    much as ours, and not checked.
+    much as ours, `told`: it is the moment's as much as ours, and not checked.
     """
 
     name: str
@@ -73,6 +73,7 @@ class Figure:
     reached: float
     more: bool = False
     disk: bool = False
+    told: bool = False
 
     def is_met(self, found: float, limit: float) -> bool:
         """Return whether the figure is at least as good as `limit`."""
@@ -89,7 +90,7 @@ class Figure:
 
     def is_allowed(self, found: float) -> bool:
         """Return whether the check takes it."""
-        return self.disk or self.is_met(found, self.worst)
+        return self.disk or self.told or self.is_met(found, self.worst)
 
 
 def load_figures() -> dict[str, Figure]:
@@ -232,7 +233,9 @@ async def crowded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
 
 
 async def own_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
-    """Measure the CPU of a depth's bytes → an order's bytes: no journal, no socket."""
+    """Measure the CPU of a depth's bytes → an order's bytes: no journal, no socket. Each order is
+    followed by one without a bot, on the same core in the same state.
+    """
     taken: dict[tuple[str, str], list[int]] = {}
 
     def add(what: str, kind: str, took: int, _: int | None) -> None:
@@ -247,15 +250,22 @@ async def own_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
         peers.laid_out("GET", peers.DEPTH.format(symbol="FPT"), {"X-FH-APIKEY": peers.KEY})
     )
     limit = [peers.bare_cpu_ns(depth) for _ in range(2_000)]
-    await rounds_of(rounds, CYCLES, lambda: project.tick_to_trade(bot))
+
+    async def in_turns() -> float:
+        await project.tick_to_trade(bot)
+        return peers.bare_cpu_ns(depth)
+
+    [cold] = await rounds_of(rounds, CYCLES, in_turns)
     await bot.stop()
     click.echo(f"{'CPU of a stage of an order, us':98}{'median':>8}{'least':>8}")
     for (what, kind), took in taken.items():
         if len(took) >= rounds * CYCLES:  # once per order, and not only at the start
             middle, least = statistics.median(took) / 1e3, min(took) / 1e3
             click.echo(f"{f'{what} {kind}':98}{middle:8.0f}{least:8.0f}")
-    own = sum(min(taken[key]) for key in project.PATH)
-    return {"own_cpu": own / min(limit)}
+    path = [taken[key] for key in project.PATH]
+    own = sum(statistics.median(took) for took in path)
+    least = sum(min(took) for took in path)
+    return {"own_cpu": own / statistics.median(cold), "own_cpu_least": least / min(limit)}
 
 
 async def poll_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
