@@ -17,7 +17,7 @@ import pytest
 
 from tests.canaries import WHAT_TO_DO, leaks_in
 from tests.faults.strikes import StrikeCounter
-from tests.memory import roomy_memory
+from tests.memory import OF_A_RUN, roomy_memory
 from tests.postgres_database import ReusedDatabase, Spoilt, administer, own_database
 from tests.postgres_server import private_postgres
 
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     often each fault strikes.
     """
     config.pluginmanager.register(StrikeCounter(), "strikes")
-    if memory := roomy_memory():
+    if memory := roomy_memory(OF_A_RUN):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
