@@ -17,7 +17,7 @@ from tests.crash import kills
 from tests.crash.harness import Crashing
 from tests.crash.kills import JUDGED_FROM, READY_S_MAX, READY_S_WANTED, Tally, kill_often
 from tests.faults.strikes import STRIKES
-from tests.proofs import NONCE_USED
+from tests.proofs import NONCE_USED, PIECES_S
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -54,20 +54,28 @@ def test_nor_does_one_with_its_journal_on_a_server(
 
 
 @pytest.mark.parametrize(
-    ("ready_s", "count", "load", "code", "is_said"),
+    ("ready_s", "count", "load", "slower", "code", "is_said"),
     [
-        (READY_S_WANTED, JUDGED_FROM, 0.0, 0, False),
-        (READY_S_WANTED + 0.1, JUDGED_FROM, 0.0, 0, True),
-        (READY_S_MAX + 0.1, JUDGED_FROM, 0.0, 1, True),
-        (READY_S_MAX + 0.1, JUDGED_FROM, 9_999.0, 0, True),
-        (READY_S_MAX + 0.1, JUDGED_FROM - 1, 0.0, 0, False),
+        (READY_S_WANTED, JUDGED_FROM, 0.0, 1.0, 0, False),
+        (READY_S_WANTED + 0.1, JUDGED_FROM, 0.0, 1.0, 0, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM, 0.0, 1.0, 1, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM, 0.0, 0.5, 1, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM, 0.0, 1.1, 0, True),
+        (1.1 * READY_S_MAX + 0.1, JUDGED_FROM, 0.0, 1.1, 1, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM, 9_999.0, 1.0, 0, True),
+        (READY_S_MAX + 0.1, JUDGED_FROM - 1, 0.0, 1.0, 0, False),
     ],
-    ids=["as wanted", "slow", "too slow", "too slow on a busy machine", "too few to say"],
+    ids=[
+        *("as wanted", "slow", "too slow", "too slow on a quick machine"),
+        *("slow on a slow machine", "too slow for a slow machine"),
+        *("too slow on a busy machine", "too few to say"),
+    ],
 )
 def test_a_run_of_fifty_fails_when_a_start_in_a_hundred_takes_twice_as_long_as_wanted(
     ready_s: float,
     count: int,
     load: float,
+    slower: float,
     code: int,
     is_said: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -76,7 +84,7 @@ def test_a_run_of_fifty_fails_when_a_start_in_a_hundred_takes_twice_as_long_as_w
     def killed(often: int, _seed: int, _journal: object, tally: Tally, _lose: object) -> None:
         tally.kills, tally.orders = often, 1
         tally.ready_s = [0.5, *[ready_s] * 2]
-        tally.settled_s = [0.1]
+        tally.settled_s, tally.pieces = [0.1], [slower * PIECES_S]
 
     monkeypatch.setattr(kills, "kill_often", killed)
     monkeypatch.setattr(os, "getloadavg", lambda: (load,) * 3)

@@ -23,7 +23,7 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
     ) -> tuple[int, list[int]]:
         seeds: list[int] = []
 
-        def each(left: Iterable[int], _: object) -> Iterator[Result]:
+        def each(left: Iterable[int], _: object, __: object) -> Iterator[Result]:
             for seed in left:
                 if len(seeds) == cut_off_after:
                     raise KeyboardInterrupt

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.faults.strikes import rows_of_catalogue
+from tests.proofs import PIECES_S
 from tests.simulation.plan import PLAYS
 from tests.simulation.simulate import (
     JUDGED_FROM,
@@ -98,6 +99,15 @@ def test_a_hundred_stories_fail_for_a_figure_that_is_less_than_it_should_be(
 
     assert capsys.readouterr().out.splitlines()[-1].startswith(said)
     assert code == (said not in "what had to be done was done")
+
+
+@pytest.mark.parametrize(("slower", "code"), [(0.5, 1), (1.0, 1), (1.1, 0), (1.04, 1)])
+def test_a_core_that_is_slower_by_itself_need_go_only_so_many_times_less(
+    slower: float, code: int
+) -> None:
+    slow = [replace(FULL, cpu_s=1.05)] * JUDGED_FROM
+
+    assert report(slow, of=JUDGED_FROM, pieces=[slower * PIECES_S] * 3) == code
 
 
 def test_a_few_stories_fail_for_no_figure() -> None:
