@@ -157,11 +157,17 @@ def _carry_out(story: Crashing, flow: str, strike: Strike, stack: ExitStack) -> 
 
 def _says_so(story: Crashing, flow: str, where: str) -> Iterator[str]:
     """Yield what the bot, whose both journals are away, should not do, or does not say."""
-    found, before = story.status(), _orders(story)
-    text = (found.get("trouble") or {}).get("text", "")
-    is_closed = found.get("state") in {"DEGRADED", "HALTED"}  # HALTED from the third time on
-    if not is_closed or "the emergency journal can't be written" not in text:
-        yield f"{where}: it says {found.get('state')}, {text!r}"
+    before, give_up = _orders(story), time.monotonic() + KEPT_S_MAX
+    while True:  # the failed call comes after the words are in the file, and is told after it
+        found = story.status()
+        text = (found.get("trouble") or {}).get("text", "")
+        is_closed = found.get("state") in {"DEGRADED", "HALTED"}  # HALTED from the third time on
+        if is_closed and "the emergency journal can't be written" in text:
+            break
+        if time.monotonic() > give_up:
+            yield f"{where}: it says {found.get('state')}, {text!r}"
+            break
+        time.sleep(LOOK_S)
     story.ask_for(RESTING)
     story.ask("cancel", all=True)
     time.sleep(LINGER_S)
