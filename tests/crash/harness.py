@@ -15,13 +15,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
+from datetime import time as time_of_day
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.config.problems import OperatorMistake
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.drill.broker import SCENARIO, STATE
 from bot.drill.oracle import StoryResult, faults_in, outcome_of
 from bot.runtime.control.socket import NoBotRunning, ask
@@ -39,6 +41,7 @@ MORNING_S: Final = 6_600.0
 """Market seconds from the start of a story to 11:10: cancels need an open market too."""
 LOOK_S: Final = 0.02
 ASK_AGAIN_S: Final = 2.0
+LAST_CODE: Final = time_of_day(23, 59, 54)
 SYMBOLS: Final = {
     "HPG": 27_000, "SSI": 33_000, "SHS": 18_500, "FPT": 132_000, "MBB": 24_000, "VCB": 61_000,
     "ACB": 25_000, "TCB": 38_000, "STB": 54_000, "VNM": 63_000, "MWG": 82_000, "VIC": 99_000,
@@ -124,8 +127,8 @@ class Crashing:
     """More of the bot's environment."""
     home: str = STATE
     """The state directory of the bot of the moment; another one's is a bot on another machine."""
-    codes: int = 0
-    """How many 2FA codes were asked for; the broker mails five a day."""
+    codes: Counter[date] = field(default_factory=Counter)
+    """How many 2FA codes were asked for on each day of Vietnam; the broker mails five a day."""
     began_at: float = field(default_factory=time.monotonic)
     ready_s: list[float] = field(default_factory=list)
     """How long each start took until the bot ran, with the process forked already."""
@@ -193,8 +196,13 @@ class Crashing:
         """What it says of itself; nothing where nobody answers."""
         found = self.ask("status").get("status", {})
         assert isinstance(found, dict)
-        if found.get("state") == "NEEDS_2FA" and not found["two_factor"]["until"]:
-            self.codes += bool(self.ask("otp_request").get("ok"))
+        now = datetime.now(EXCHANGE_TZ)
+        if (
+            found.get("state") == "NEEDS_2FA"
+            and not found["two_factor"]["until"]
+            and now.time() < LAST_CODE  # a token of the day's last second has ended already
+        ):
+            self.codes[now.date()] += bool(self.ask("otp_request").get("ok"))
             self.ask("otp_submit", code=self.given["otp"])
         return found
 

@@ -168,11 +168,12 @@ def kill_often(
         story.come_to_rest()
         tally.ready_s += story.ready_s
         tally.settled_s += story.settled_s()
-        tally.codes += story.codes
-        if story.codes > 1:
-            tally.problems.append(
-                f"seed {seed}: {story.codes} 2FA codes were used: a token got lost"
-            )
+        tally.codes += story.codes.total()
+        tally.problems += [
+            f"seed {seed}: {codes} 2FA codes were used on {day}: a token got lost"
+            for day, codes in story.codes.items()
+            if codes > 1
+        ]
         tally.problems += [f"seed {seed}: {each}" for each in story.judge()]
         for row in story.rows("select verb, coalesce(outcome, 'unheard') outcome from attempts"):
             tally.sent[f"{row['verb']} {row['outcome']}"] += 1
