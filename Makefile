@@ -20,7 +20,7 @@ demo: setup
 
 # Tests start many processes: they share what one of them has compiled. A module's tests stay
 # together as long as all workers have some, so that what they share is made once. On two cores
-# three workers: many tests wait for a process, a lease or a time-out. What they all import is
+# four workers: many tests wait for a process, a lease or a time-out. What they all import is
 # compiled before, lest each of them does it.
 test: setup
 	@.venv/bin/python -m compileall -q -j 0 bot

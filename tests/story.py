@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar, cast
+from unittest.mock import patch
 
 from ruamel.yaml import YAML
 
@@ -59,7 +60,12 @@ class InProcessEnvironment(SandboxEnvironment):
         self._played = sandbox
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
-        """Answer in this process."""
+        """Answer in this process.
+
+        The clock of a story stands still while a hook runs: of the hook's time what counts is that
+        of a core, not for how long the machine lets it wait for one.
+        """
+        stack.enter_context(patch.object(invoke, "performance_s", time.thread_time))
         stack.callback(self._played.close)
         given = self._played.credentials
         key, secret = Secret(given.api_key), Secret(given.api_secret)
@@ -67,12 +73,7 @@ class InProcessEnvironment(SandboxEnvironment):
 
 
 def in_process(spec: EnvironmentSpec) -> InProcessEnvironment:
-    """Make the environment of a story.
-
-    Its clock stands still while a hook runs: what counts is the time of a core that the hook takes,
-    not for how long the machine lets it wait for one.
-    """
-    setattr(invoke, "performance_s", time.thread_time)  # noqa: B010
+    """Make the environment of a story."""
     settings = spec.loaded.settings
     script = load_scenario(settings.sandbox.scenario, spec.loaded.base_dir)
     sandbox, clock = wake_sandbox(spec, script)

@@ -27,6 +27,7 @@ def test_an_answer_that_a_broken_disk_did_not_take_is_known_after_a_kill() -> No
 
     with crashing(plugin="Once") as story:
         story.start_up("-q")
+        is_struck = False
         for _ in range(TRIES_MAX):
             is_struck = refuse(story, "place", "error=EIO", IN_THE_ANSWER, found)
             if found.ends[ANSWER_KEPT]:
