@@ -121,6 +121,13 @@ class KeyBreaker:
         self._excused = 0
         self._excused_offset: timedelta | None = None
 
+    @property
+    def has_refusal(self) -> bool:
+        """Whether the last 401 of a kind counts against our key: nothing excuses it, and no such
+        call was accepted since.
+        """
+        return any(self._refusals.values())
+
     def barred(self) -> tuple[Proof, datetime] | None:
         """Return the weakest kind that is barred now, and until when."""
         now = self._wire.now()

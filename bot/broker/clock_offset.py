@@ -44,6 +44,10 @@ class Interval:
     low: timedelta
     high: timedelta
 
+    @property
+    def middle(self) -> timedelta:
+        return (self.low + self.high) / 2
+
     def common(self, other: "Interval") -> "Interval | None":
         """Return the intersection, or None."""
         low, high = max(self.low, other.low), min(self.high, other.high)
@@ -86,6 +90,11 @@ class ClockOffset:
         """True after an answer whose `Date` contradicts the estimate, until the next one."""
         return self._dissent is not None
 
+    @property
+    def seen(self) -> timedelta:
+        """The estimate, or what the last `Date` says instead if it contradicts that."""
+        return self.value if self._dissent is None else self._dissent.middle
+
     def now(self) -> datetime:
         """Return the broker's time, as well as we know it."""
         return self._wire.now() + self.applied
@@ -118,7 +127,7 @@ class ClockOffset:
             return
         self._has_proof, self._dissent = True, None
         low, high, before = self._known.low, self._known.high, self.value
-        self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
+        self.value = _ZERO if low <= _ZERO <= high else self._known.middle
         self._is_refused = self._is_refused and abs(self.value - before) <= _SECOND
         distance, most = abs(self.value), self._max_offset
         if distance < most:

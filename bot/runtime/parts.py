@@ -18,7 +18,7 @@ from bot.runtime.live import Show
 from bot.runtime.order_manager import OrderManager, order_words
 from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.second_factor import SecondFactor
-from bot.runtime.start.broker import BrokerRetry
+from bot.runtime.start.retry import BrokerRetry
 from bot.runtime.supervisor import Trouble
 from bot.runtime.timetable.feeds import PollWatch
 from bot.runtime.timetable.gap import Gap

@@ -62,7 +62,6 @@ from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.run_controls import RunControls, RunEnd, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
 from bot.runtime.start.broker import (
-    BrokerRetry,
     MakeEnvironment,
     make_environment,
     meet_broker,
@@ -77,6 +76,7 @@ from bot.runtime.start.opening import (
     recovered_here,
 )
 from bot.runtime.start.raised import require_typed
+from bot.runtime.start.retry import BrokerRetry
 from bot.runtime.start.strategies import (
     Broken,
     make_engine,

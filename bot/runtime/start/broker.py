@@ -1,35 +1,27 @@
-"""How a run finds its broker: which environment, which account, and the token to write with.
+"""How a run finds its broker: which environment, which account, and the token to write with."""
 
-Without open work, an unreachable broker ends the start at once, so that its operator sees why. With
-open work, or as an unattended service, the bot has to be there when the broker comes back: it
-retries at growing intervals, reports that, and accepts a stop meanwhile.
-"""
-
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final, TypeVar
+from typing import Final
 
 from bot.broker.broker import Broker, open_broker
-from bot.broker.budget import RequestBudget, Waiter
+from bot.broker.budget import RequestBudget
 from bot.broker.client import BrokerClient
 from bot.broker.drift import Drifted
 from bot.broker.errors import (
     BrokerError,
     ForbiddenAddress,
     Malformed,
-    NotNow,
     Refused,
     is_forbidden,
     refuses_key,
 )
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
-from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.domain.account import SubAccount
@@ -37,13 +29,14 @@ from bot.domain.entry import Note, Number
 from bot.domain.local_time import minute_of
 from bot.domain.message import ClockOffsetChanged, Noted
 from bot.domain.recovery import Recovery
-from bot.engine.control_state import Standing
 from bot.protocol.endpoints.trading import SUB_ACCOUNTS
 from bot.protocol.secret import Secret
 from bot.protocol.two_factor import ABOUT_CODES
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence, key_of_run, lost_places
 from bot.runtime.hush import hiding
+from bot.runtime.start.clocks import clocks_fault, require_near_clock, wait_for_clock
+from bot.runtime.start.retry import BrokerRetry, read_behind, what_is_wrong
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.watches import QuotaWatch, tell_accepted, tell_refused
 from bot.runtime.worlds.environment import (
@@ -56,18 +49,9 @@ from bot.runtime.worlds.environment import (
 from bot.runtime.worlds.system import ServedEnvironment, SystemEnvironment
 
 DRIFT_CHARACTERS_MAX: Final = 300
-RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Waits before the broker is asked again; the last one repeats until the bot is stopped."""
-CLOCK_WAIT_MAX: Final = timedelta(minutes=1)
-"""A clock set back by more is not waited for: with one so far off no order was sent (R25)."""
-
 KEY_QUESTIONS: Final = "is the key active, may it read, and may it be used from this IP address?"
 """What a 403 leaves open."""
 
-UNUSABLE: Final = "the broker's answer can't be used"
-LATER: Final = "the broker takes no request yet"
-
-T = TypeVar("T")
 MakeEnvironment = Callable[[EnvironmentSpec], Environment]
 
 
@@ -91,64 +75,6 @@ def make_environment(spec: EnvironmentSpec) -> Environment:
             return SystemEnvironment(access_of(spec.loaded))
 
 
-@dataclass(slots=True)
-class BrokerRetry:
-    """Asks the broker, repeatedly if `is_needed`. `trouble`: why the last try failed, empty if it
-    did not.
-    """
-
-    waiter: Waiter
-    report: Callable[[str], None]
-    is_needed: bool
-    trouble: str = ""
-
-    async def ask(self, question: Callable[[], Awaitable[T]], *, tries_max: int | None = None) -> T:
-        """Return the answer. Raises BrokerError at once if it is not needed, and if the broker
-        rejects the key. The questions name nothing that the broker may not know, so a 404 is a dead
-        route. `tries_max` limits the number of tries.
-        """
-        tries = 0
-        while True:
-            try:
-                answer = await question()
-            except BrokerError as error:
-                failure = error
-                is_given_up = not self.is_needed if tries_max is None else tries + 1 >= tries_max
-                if is_given_up or refuses_key(error):
-                    self.trouble = ""
-                    raise
-            else:
-                self.trouble = ""
-                return answer
-            pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
-            tries += 1
-            refused, silent = "the broker answers with an error", "the broker does not answer"
-            what = _what_is_wrong(_read_behind(failure), refused, silent)
-            self.tell(f"{what} ({failure})", pause_s)
-            await self.pause(pause_s)
-
-    def tell(self, trouble: str, pause_s: float) -> None:
-        """Show on the screen, and keep for the status, what is wrong and when it is retried."""
-        self.trouble = trouble
-        self.report(
-            f"{trouble}. The bot stays and asks again in {pause_s:.0f} s. To end it: bot stop"
-        )
-
-    def standing(self) -> tuple[Standing, ...]:
-        """Return the alert that holds while the start of the bot or of its day waits."""
-        if not self.trouble:
-            return ()
-        text = (
-            f"{self.trouble}. No order is sent until the bot has read where it stands; it asks "
-            "again. If it lasts: bot doctor; to end it: bot stop"
-        )
-        return (Standing("START_WAITS", text, {"why": self.trouble}),)
-
-    async def pause(self, seconds: float) -> None:
-        """Wait on the clock by which requests are counted."""
-        await self.waiter.sleep_until(self.waiter.now() + timedelta(seconds=seconds))
-
-
 async def meet_broker(
     loaded: Loaded,
     environment: Environment,
@@ -169,6 +95,7 @@ async def meet_broker(
     try:
         access = await retry.ask(partial(environment.open, stack))
         broker = connect_broker(loaded, access, environment, post, writes)
+        retry.excuse = partial(clocks_fault, broker)
         stack.push_async_callback(broker.close)
         factor = broker.two_factor
         stack.enter_context(hiding(lambda: (access.api_key, access.api_secret, factor.token())))
@@ -187,47 +114,12 @@ async def meet_broker(
             has_asked = await retry.ask(partial(sign_in, broker, loaded.state_dir, code))
             is_wall = environment.has_machines_time
             clock, pause = environment.market, environment.pause
+            if is_wall:
+                await require_near_clock(broker.offset, environment.wire, retry)
             await wait_for_clock(left, clock, pause, retry, is_wall=is_wall)
     except BrokerError as error:
         raise unreachable(error) from error
     return broker, account, fence, has_asked
-
-
-async def wait_for_clock(
-    left: Recovery,
-    clock: Clock,
-    pause: Callable[[timedelta], Awaitable[None]],
-    retry: BrokerRetry,
-    *,
-    is_wall: bool,
-) -> None:
-    """Wait until it is as late as in the newest figures of the journal.
-
-    By a clock that was set back meanwhile, or is behind another machine's, they would be of the
-    future: a fill would count once more than the account shows it, and a row that is read now would
-    be older than the last one.
-    """
-    newest, now = newest_of(left), clock.now()
-    if newest is None or newest <= now:
-        return
-    seconds = (newest - now).total_seconds()
-    text = f"the newest entry of the journal is {seconds:,.1f} s ahead of this machine's clock"
-    if newest - now <= CLOCK_WAIT_MAX:
-        end = "bot stop" if retry.is_needed else "Ctrl-C"
-        retry.report(f"{text}. The bot waits until that time has come. To end it: {end}")
-        retry.trouble = text
-        await pause(newest - now)
-        retry.trouble = ""
-    elif is_wall:
-        more = "what was filled of late may count twice, and new rows as old, until then"
-        retry.report(f"{text}: {more}. Set the clock, then restart the bot")
-
-
-def newest_of(left: Recovery) -> datetime | None:
-    """Return when the newest row, fill or read of an account in the journal was, if any."""
-    rows = (row.at for row in (*left.orders, *left.traded_elsewhere))
-    reads = (read.at for read in (*left.bases, *left.account_reads))
-    return max((*rows, *reads, *(fill.at for _, fill in left.recent_fills)), default=None)
 
 
 def connect_broker(
@@ -312,7 +204,7 @@ def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAc
 
 def unreachable(error: BrokerError) -> OperatorMistake:
     """Describe for an operator that the broker cannot be reached, or what of ours it refuses."""
-    error = _read_behind(error)
+    error = read_behind(error)
     if refuses_key(error):
         text = (
             f"the broker refuses our key or its signature: {error}. Nothing was sent. Check the "
@@ -332,26 +224,9 @@ def unreachable(error: BrokerError) -> OperatorMistake:
             f"Look at the broker's page of API keys: {KEY_QUESTIONS}"
         )
         return OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET)
-    what = _what_is_wrong(error, "the broker refused", "the broker did not answer")
+    what = what_is_wrong(error, "the broker refused", "the broker did not answer")
     text = f"{what}: {error}. Nothing was sent."
     return OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
-
-
-def _what_is_wrong(error: BrokerError, refused: str, silent: str) -> str:
-    match error:
-        case Refused():
-            return refused
-        case Malformed():
-            return UNUSABLE
-        case NotNow():
-            return LATER
-        case _:
-            return silent
-
-
-def _read_behind(error: BrokerError) -> BrokerError:
-    """Return the failed read itself, if a step of the start has failed by it."""
-    return error.__cause__ if isinstance(error.__cause__, BrokerError) else error
 
 
 async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:

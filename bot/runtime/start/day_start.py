@@ -56,7 +56,8 @@ from bot.protocol.values.account import PastOrder
 from bot.runtime.activity import Post
 from bot.runtime.closes import Closes
 from bot.runtime.reads import DayBookReader, Reads
-from bot.runtime.start.broker import BrokerRetry, unreachable
+from bot.runtime.start.broker import unreachable
+from bot.runtime.start.retry import BrokerRetry
 from bot.runtime.timetable.notes import quote_note
 
 HISTORY_TRIES: Final = 5

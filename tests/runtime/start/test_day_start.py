@@ -20,7 +20,6 @@ from bot.runtime.activity import RightOfWay
 from bot.runtime.closes import Closes
 from bot.runtime.read_health import Health
 from bot.runtime.reads import Reads
-from bot.runtime.start.broker import BrokerRetry
 from bot.runtime.start.day_start import (
     DayStart,
     KnownOrders,
@@ -28,6 +27,7 @@ from bot.runtime.start.day_start import (
     left_open,
     read_history,
 )
+from bot.runtime.start.retry import BrokerRetry
 from bot.sandbox.faults.script import FaultScript
 from tests.broker.loopback import JumpingWaiter
 from tests.staging import DAY, Stage, intent, scenario, set_stage

@@ -28,8 +28,10 @@ from bot.runtime.control.server import EarlyHalt
 from bot.runtime.journal_file import begin_journal, prepare_journal
 from bot.runtime.read_health import Health
 from bot.runtime.reads import DayBookReader, Reads
-from bot.runtime.start.broker import BrokerRetry, choose_account, unreachable, wait_for_clock
+from bot.runtime.start.broker import choose_account, unreachable
+from bot.runtime.start.clocks import wait_for_clock
 from bot.runtime.start.opening import has_open_work
+from bot.runtime.start.retry import BrokerRetry
 from tests.broker.loopback import JumpingWaiter
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.engine.stage import DAY, START, Stage
