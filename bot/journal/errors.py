@@ -21,6 +21,12 @@ No message carries a password.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+REFUSAL: Final = "FATAL:"
+"""How PostgreSQL begins its own words about a connection that it does not take."""
+STARTING: Final = "the database system is "
+"""What follows is that it starts up, shuts down, or does not accept connections yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,12 @@ class Unreachable(JournalError):
         self.reason, self.database = reason, database
         self.host, self.port, self.user = host, port, user
         self.is_absent, self.is_full = is_absent, is_full
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether a server did not answer, or is still starting: it has refused nothing of ours."""
+        is_refusal = self.reason.startswith(REFUSAL) and STARTING not in self.reason
+        return self.host is not None and not is_refusal
 
 
 class OutcomeUnknown(Unreachable):

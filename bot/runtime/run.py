@@ -207,8 +207,8 @@ class Run:
             opened = await open_journal(
                 *(loaded, server, self._screen, self._supervisor, self._stack, self._fields),
                 child=child,
-                is_standby=is_standby,
-                people=self._notices.of_standby.tell,
+                options=self._options,
+                people=self._notices.of_blind.tell,
                 lose=lambda why: self._commits.lose(why) if self._commits else None,
             )
             if isinstance(opened, Opened):

@@ -18,6 +18,7 @@ from bot.runtime.control.server import ControlServer
 from bot.runtime.damage import check_time_s, check_words, damage_at_start, forgotten
 from bot.runtime.emergency_file import take_over
 from bot.runtime.journal_file import answer
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.start.opening import Opened, open_journal
 from bot.runtime.supervisor import Supervisor
 from tests.engine.stage import START
@@ -155,9 +156,9 @@ class Place:
                 stack,
                 {},
                 child=None,
-                is_standby=False,
+                options=RunOptions(),
                 lose=shown.troubles.append,
-                people=lambda _: None,
+                people=lambda _who, _why: None,
             )
             assert isinstance(opened, Opened)
             journal = opened.journal

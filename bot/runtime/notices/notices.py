@@ -43,7 +43,7 @@ from bot.runtime.journal_file import answer, crashed, journal_errors
 from bot.runtime.notices.channels import Message, open_channels
 from bot.runtime.notices.policy import Policy, Ready
 from bot.runtime.notices.sender import Result, Sender
-from bot.runtime.notices.standby import StandbyNotices
+from bot.runtime.notices.standby import BlindNotices
 from bot.runtime.notices.wording import Picker, Told, Wording, fails, refuses, safe
 from bot.runtime.parts import Parts
 
@@ -91,7 +91,7 @@ class Notices:
         language = settings.language or loaded.settings.language
         self._journal_url, self._origin = loaded.journal_url, loaded.origin_of("journal.url")
         self._wording = Wording(language, loaded.name, loaded.settings.mode)
-        self.of_standby = StandbyNotices(loaded, self._wording)
+        self.of_blind = BlindNotices(loaded, self._wording)
         self._told, self._picker = told, Picker(self._wording, told)
         self._trouble = trouble
         group = timedelta(seconds=settings.group_s)

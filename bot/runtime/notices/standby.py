@@ -1,4 +1,6 @@
-"""Tells the channels that a standby can't see its database: it has no journal to tell it by."""
+"""Tells the channels that a standby, or the start of a service, can't see its database: neither has
+a journal to tell it by.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -15,19 +17,19 @@ from bot.runtime.notices.sender import Result, Sender
 from bot.runtime.notices.wording import Wording
 
 
-class StandbyNotices:
+class BlindNotices:
     """Opens the channels when there is something to tell, and not before."""
 
     def __init__(self, loaded: Loaded, wording: Wording) -> None:
         self._loaded, self._wording = loaded, wording
         self._senders = list[tuple[Channel, Sender]]()
 
-    def tell(self, why: str) -> None:
-        """Tell each channel why nothing is seen, or that it is over where `why` is empty. It does
-        not wait for the network.
+    def tell(self, who: str, why: str) -> None:
+        """Tell each channel why `who` (`standby` or `start`) sees nothing, or that it is over where
+        `why` is empty. It does not wait for the network.
         """
         kind = NoticeKind.HALTED if why else NoticeKind.STATE
-        name, at = "standby_blind" if why else "standby_sees", SystemClock().now()
+        name, at = f"{who}_{'blind' if why else 'sees'}", SystemClock().now()
         text = self._wording.said(name, why=why)
         notice = self._wording.notice(at, kind, text, group=name, has_do=False)
         ready = Ready(at, kind, (replace(notice, money=""),), 1)

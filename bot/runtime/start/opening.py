@@ -9,9 +9,10 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import count
 from typing import Final
 
-from bot.clock import SystemClock
+from bot.clock import SystemClock, boottime_s
 from bot.config.masking import masked_url
 from bot.config.settings.load import Loaded
 from bot.config.settings.places import remember_run
@@ -21,6 +22,7 @@ from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.journal.database.engines import is_sqlite
+from bot.journal.database.schema import check
 from bot.journal.errors import LeaseHeld, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.writing.heads import HeadsKeeper
@@ -36,6 +38,7 @@ from bot.runtime.journal_file import (
     this_process,
 )
 from bot.runtime.run_controls import RunOptions, Screen
+from bot.runtime.start.retry import RETRY_S
 from bot.runtime.start.standby import LOOK_MAX_S, require_possible, wait_for_lease
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
@@ -44,6 +47,8 @@ from bot.runtime.worlds.environment import Environment
 
 HUNG_S: Final = 0.5
 """How long the end of a run waits for a database that does not answer."""
+TELL_S: Final = 60.0
+"""How long a start waits for its database before people are told."""
 CLOSE_S: Final = 3.0
 """How long the database may take once everything is written."""
 
@@ -84,26 +89,27 @@ async def open_journal(
     fields: Mapping[str, object],
     *,
     child: int | None,
-    is_standby: bool,
+    options: RunOptions,
     lose: Callable[[str], None],
-    people: Callable[[str], None],
+    people: Callable[[str, str], None],
 ) -> Opened | str:
     """Take the lease, at once or as a standby, and open its journal; return that, or why the wait
-    was ended.
+    was ended. A service waits for a database that does not answer.
 
-    `child` is the result of `begin_state`; `lose` is called if the lease cannot be renewed,
-    `people` with why a standby sees nothing, and with an empty text once that is over. Raises what
+    `child` is the result of `begin_state`; `lose` is called if the lease can't be renewed, `people`
+    with who (`standby` or `start`) sees nothing, and why: empty once that is over. Raises what
     `acquire` and `Journal.open` raise, and OperatorMistake for a journal of another mode.
     """
     url, loop, state = loaded.journal_url, asyncio.get_running_loop(), "kept"
-    if is_standby:
+    if options.is_standby:
         stack.push_async_callback(server.stop)
-        found = await wait_for_lease(loaded, server, screen, fields, people)
-        if isinstance(found, str):
-            return found
-        lease = found
+        lease = await wait_for_lease(loaded, server, screen, fields, partial(people, "standby"))
+        if isinstance(lease, str):
+            return lease
         server.serve(handlers_of(fields), {"bot": loaded.bot})
     else:
+        if options.is_service and not is_sqlite(url):
+            await wait_for_database(url, screen.trouble, partial(people, "start"))
         state = await answer(url, in_time(partial(prepare_journal, url, child)))
         lease = await answer(url, in_time(partial(acquire, url, this_process())))
     stack.callback(lease.release)
@@ -113,9 +119,8 @@ async def open_journal(
             loop.call_soon_threadsafe(screen.trouble, text)
 
     keeper = HeadsKeeper(loaded.state_dir, url, SystemClock(), report)
-    journal = await answer(
-        url, in_time(partial(Journal.open, url, epoch=lease.epoch, keeper=keeper))
-    )
+    begin = partial(Journal.open, url, epoch=lease.epoch, keeper=keeper)
+    journal = await answer(url, in_time(begin))
 
     async def close() -> None:
         await journal.close(HUNG_S if journal.is_away() else CLOSE_S)
@@ -135,6 +140,35 @@ async def open_journal(
         keeper.pause()
     screen.row("journal", f"{masked_url(url)} ({state})")
     return Opened(journal, lease.epoch, damage)
+
+
+async def wait_for_database(
+    url: str, tell: Callable[[str], None], people: Callable[[str], None]
+) -> None:
+    """Wait until the journal's database answers: after a cut of the power its machine may need
+    longer than ours. It only looks, so that a look which hangs leaves nothing behind.
+
+    `people` gets why after TELL_S. Raises Unreachable for a database that has answered and refuses.
+    """
+    began_s, has_told = boottime_s(), False
+    for tries in count():
+        try:
+            await answer(url, in_time(partial(check, url)))
+        except Unreachable as error:
+            if not error.may_pass:
+                raise
+            why = error.reason
+        else:
+            break
+        pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
+        what = f"the database of the journal does not answer ({why})"
+        tell(f"{what}. The bot stays and asks again in {pause_s:.0f} s. To end it: systemctl stop")
+        if not has_told and boottime_s() - began_s >= TELL_S:
+            has_told = True
+            people(why)
+        await asyncio.sleep(pause_s)
+    if has_told:
+        people("")
 
 
 async def keep_lease(journal: Journal, lease: Lease, url: str, lose: Callable[[str], None]) -> None:

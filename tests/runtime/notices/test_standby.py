@@ -10,7 +10,7 @@ import pytest
 from bot.config.settings.load import load_settings
 from bot.journal.errors import Holder, Unreachable
 from bot.journal.writing.lease import LEASE_LIFE_S, Seen
-from bot.runtime.notices.standby import StandbyNotices
+from bot.runtime.notices.standby import BlindNotices
 from bot.runtime.notices.wording import Wording
 from bot.runtime.start import standby as waiting
 from bot.runtime.start.standby import Standby
@@ -58,29 +58,41 @@ async def test_a_standby_that_sees_nothing_for_as_long_as_a_lease_tells_it_once(
 
 @pytest.mark.wire
 @pytest.mark.parametrize(
-    ("language", "titles"),
+    ("who", "language", "titles"),
     [
         (
+            "standby",
             "en",
             ["no bot can be known to trade", "the database answers the standby again"],
         ),
         (
+            "standby",
             "vi",
             ["không biết có bot nào giao dịch không", "cơ sở dữ liệu đã trả lời bot dự phòng"],
+        ),
+        (
+            "start",
+            "en",
+            ["the start waits for its database", "the database answers, and the start goes on"],
+        ),
+        (
+            "start",
+            "vi",
+            ["đang chờ cơ sở dữ liệu để bắt đầu", "cơ sở dữ liệu đã trả lời, bot bắt đầu tiếp"],
         ),
     ],
 )
 async def test_the_channels_get_both_in_their_language(
-    tmp_path: Path, language: str, titles: list[str]
+    tmp_path: Path, who: str, language: str, titles: list[str]
 ) -> None:
     pytest.importorskip("apprise")
     with notice_server() as service:
         notify = {"urls": [service.url], "language": language}
         config = write_project(tmp_path, scenario="quiet", strategies=[], notify=notify)
         loaded = load_settings(config, environment={"HOME": str(tmp_path)})
-        notices = StandbyNotices(loaded, Wording(language, loaded.name, "sandbox"))
-        notices.tell("it is off")
-        notices.tell("")
+        notices = BlindNotices(loaded, Wording(language, loaded.name, "sandbox"))
+        notices.tell(who, "it is off")
+        notices.tell(who, "")
         async with asyncio.timeout(60):  # the first one of a process imports Apprise
             while len(service.messages) < 2:  # noqa: ASYNC110 (a thread sends it)
                 await asyncio.sleep(0.01)

@@ -21,7 +21,7 @@ from tests.engine.stage import PLAN, Stage
 from tests.rows import every_row
 
 CATALOGUE: Final = Path(bot.__file__).parent / "cli" / "telling" / "vi.yaml"
-STANDBY = ("standby_blind", "standby_sees")
+STANDBY = ("standby_blind", "standby_sees", "start_blind", "start_sees")
 OTHERS: Final = (
     *("order_held", "symbol_halted", "nonce_broken", "flatten", "ENTRIES_PAUSED", "REDUCING"),
     *("ENTRIES_STOPPED", "STRATEGY_REPEATS", "STRATEGY_REFUSED"),

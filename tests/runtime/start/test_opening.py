@@ -4,9 +4,11 @@ one even as it takes over.
 
 import asyncio
 import errno
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,13 +16,15 @@ from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.journal.errors import Holder, LeaseHeld, LeaseLost, Unreachable
 from bot.journal.writing.lease import Lease, Seen
+from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.start import opening
 from bot.runtime.start import standby as waiting
-from bot.runtime.start.opening import begin_state, keep_lease
+from bot.runtime.start.opening import begin_state, keep_lease, wait_for_database
 from bot.runtime.start.standby import Standby
 from tests.engine.stage import START
-from tests.story import once, write_project
+from tests.rows import every_row
+from tests.story import Shown, once, write_project
 
 URL = "postgresql://bot@127.0.0.1/journal"
 HOLDER = Holder(1, "here", START)
@@ -178,3 +182,104 @@ async def test_a_lock_that_is_gone_is_taken_again_and_the_lease_is_kept(
         await keep_lease(lock, lock, URL, lost.append)  # type: ignore[arg-type]
 
     assert (lock.tries, lost) == (2, [])
+
+
+class Machine:
+    """The machine of a database: each look of a start at it takes what comes next."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *reasons: str, look_s: float = 1) -> None:
+        self._answers = iter(reasons)
+        self.told, self.people = list[str](), list[str]()
+        clock = itertools.count(100.0, look_s)
+        monkeypatch.setattr(opening, "RETRY_S", (0.0,))
+        monkeypatch.setattr(opening, "boottime_s", lambda: next(clock))
+        monkeypatch.setattr(opening, "check", self._check)
+
+    def _check(self, _url: str) -> None:
+        if (reason := next(self._answers, None)) is not None:
+            raise Unreachable(reason, database="journal", host="nas")
+
+    async def wait(self) -> None:
+        await wait_for_database(URL, self.told.append, self.people.append)
+
+
+REFUSED: Final = "Connection refused"
+
+
+async def test_a_service_waits_for_a_database_whose_machine_is_still_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting = "FATAL:  the database system is starting up"
+    away = [REFUSED, "failed to resolve host 'nas'", "it has not answered for 12 s", starting]
+    machine = Machine(monkeypatch, *away)
+
+    await machine.wait()
+
+    says = "the database of the journal does not answer ({}). The bot stays and asks again in 0 s. "
+    assert machine.told == [f"{says.format(why)}To end it: systemctl stop" for why in away]
+    assert machine.people == []
+
+
+@every_row(("looks", "told"), [(2, []), (3, [REFUSED, ""]), (5, [REFUSED, ""])])
+async def test_people_are_told_once_of_a_database_that_is_away_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch, looks: int, told: list[str]
+) -> None:
+    machine = Machine(monkeypatch, *[REFUSED] * looks, look_s=20)
+
+    await machine.wait()
+
+    assert machine.people == told
+
+
+@every_row(
+    "reason",
+    [
+        'FATAL:  password authentication failed for user "bot"',
+        'FATAL:  database "nosuch" does not exist',
+        "FATAL:  no pg_hba.conf entry for host",
+    ],
+)
+async def test_a_database_that_refuses_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    machine = Machine(monkeypatch, reason)
+
+    with pytest.raises(Unreachable, match="FATAL"):
+        await machine.wait()
+
+    assert machine.told == []
+
+
+def test_a_file_that_is_not_there_is_not_waited_for() -> None:
+    assert not Unreachable("no such file", database="/x/journal.db", is_absent=True).may_pass
+
+
+async def _start(folder: Path, shown: Shown, *, is_service: bool) -> None:
+    broker = {"base_url": "http://127.0.0.1:9"}
+    away = "postgresql+psycopg://bot@127.0.0.1:9/journal"
+    config = write_project(
+        folder, scenario="quiet", strategies=[once()], broker=broker, journal_url=away
+    )
+    loaded = load_settings(config, environment={})
+    await run_bot(loaded, RunOptions(is_service=is_service), shown)
+
+
+@pytest.mark.wire
+async def test_only_a_service_waits_for_its_database(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    watched, alone = Shown(), Shown()
+
+    with pytest.raises(OperatorMistake) as ended:
+        async with asyncio.timeout(30):
+            await _start(tmp_path, watched, is_service=False)
+    waiting_for_it = asyncio.create_task(_start(tmp_path, alone, is_service=True))
+    async with asyncio.timeout(30):
+        while not alone.troubles:  # noqa: ASYNC110 (a thread looks)
+            await asyncio.sleep(0.01)
+    waiting_for_it.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting_for_it
+
+    assert (ended.value.problems[0].code, watched.troubles) == ("E-DB-001", [])
+    said = f"the database of the journal does not answer ({REFUSED})"
+    assert alone.troubles[0].startswith(said)
