@@ -2,6 +2,7 @@
 broker refuses what is signed by it with 401, and the key is right.
 """
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.broker import clock_offset
 from bot.broker.budget import SystemWaiter
 from bot.clock import ScaledClock, SteadyClock, SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.wire
 
 SHORT = timedelta(seconds=1)
 BEHIND, AHEAD = timedelta(seconds=600), -timedelta(hours=7)
+PARSED = clock_offset._parsed
 
 
 @dataclass(frozen=True)
@@ -144,3 +147,22 @@ async def test_a_clock_that_was_set_during_the_start_is_read_by_another_one(
     assert ended.value.problems[0].code == "E-NET-004"
     assert ended.value.exit_code == ExitCode.UNREACHABLE, "which starts a service again"
     assert shown.entries == []
+
+
+@every_row("is_service", [True, False])
+async def test_a_date_that_is_wrong_on_every_answer_holds_no_start_whose_signatures_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_service: bool
+) -> None:
+    def wrong(date: str) -> datetime | None:
+        return None if (read := PARSED(date)) is None else read + BEHIND
+
+    monkeypatch.setattr(clock_offset, "_parsed", wrong)
+    shown = Shown()
+
+    async with asyncio.timeout(20):
+        end = await _run(tmp_path, timedelta(), shown, is_service=is_service, is_real=True)
+
+    assert (end.reason, [text for text in shown.troubles if "no run begins" in text]) == (
+        "1 s are over",
+        [],
+    )

@@ -115,7 +115,8 @@ async def meet_broker(
             is_wall = environment.has_machines_time
             clock, pause = environment.market, environment.pause
             if is_wall:
-                await require_near_clock(broker.offset, environment.wire, retry)
+                clocks = broker.offset, environment.wire
+                await require_near_clock(*clocks, retry, broker.client.user)
             await wait_for_clock(left, clock, pause, retry, is_wall=is_wall)
     except BrokerError as error:
         raise unreachable(error) from error

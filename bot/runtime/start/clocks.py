@@ -3,12 +3,14 @@ begins by one that is far off the broker's, or behind its own journal.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
 
 from bot.broker.broker import Broker
 from bot.broker.clock_offset import ClockOffset
+from bot.broker.errors import BrokerError
 from bot.clock import Clock, SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.operations import WARN_OFFSET, clock_words
@@ -30,18 +32,28 @@ def clocks_fault(broker: Broker) -> str:
 
 
 async def require_near_clock(
-    offset: ClockOffset, wire: Clock, retry: BrokerRetry, wall: Clock | None = None
+    offset: ClockOffset,
+    wire: Clock,
+    retry: BrokerRetry,
+    ask: Callable[[], Awaitable[object]],
+    wall: Clock | None = None,
 ) -> None:
     """Begin no run by a clock that the broker's shows to be off by more than CLOCK_WAIT_MAX: once
     it is right, its rows would be of the future, or of another day.
 
     If the broker is needed, wait until the clock is set. Raises OperatorMistake, then too: this
-    process has read it before, so another start has to.
+    process has read it before, so another start has to. Each look asks the broker: a `Date` may
+    have been wrong, then it refuses what is signed by that; and a clock may be slewed, which ours
+    follows.
     """
     wall = wall or SystemClock()
     for looks in count():
+        if abs(offset.applied) > CLOCK_WAIT_MAX:
+            with suppress(BrokerError):
+                await ask()
         off = offset.applied
         if abs(off) <= CLOCK_WAIT_MAX:
+            retry.trouble = ""
             break
         words = f"{clock_words(off)}, and no run begins by it"
         if abs(off - (wall.now() - wire.now())) <= CLOCK_WAIT_MAX:

@@ -9,6 +9,7 @@ import pytest
 
 from bot.broker.broker import Broker
 from bot.broker.clock_offset import ClockOffset
+from bot.broker.errors import Unreachable
 from bot.cli.commands.service import NO_RESTART
 from bot.cli.telling.languages import catalogue
 from bot.clock import Clock, SimulatedClock
@@ -40,7 +41,10 @@ class Machine:
     async def start(self, *, is_needed: bool) -> None:
         retry = BrokerRetry(JumpingWaiter(self.wire), self.told.append, is_needed)
         offset = cast(ClockOffset, SimpleNamespace(applied=self.off))
-        await require_near_clock(offset, self.wire, retry, self)
+        await require_near_clock(offset, self.wire, retry, self.ask, self)
+
+    async def ask(self) -> None:
+        """The broker accepts what is signed by its time, and shows the same again."""
 
 
 @every_row("off_s", [0, 45, -60, 60])
@@ -88,10 +92,31 @@ async def test_a_clock_that_was_set_wrong_is_waited_for_further() -> None:
     wall = cast(Clock, SimpleNamespace(now=lambda: wire.now() + next(steps)))
     offset = cast(ClockOffset, SimpleNamespace(applied=off))
 
+    retry = BrokerRetry(waiter, print, is_needed=True)
     with pytest.raises(OperatorMistake, match="clock was set"):
-        await require_near_clock(offset, wire, BrokerRetry(waiter, print, is_needed=True), wall)
+        await require_near_clock(offset, wire, retry, Machine(off).ask, wall)
 
     assert len(waiter.waits) == 3
+
+
+@every_row("is_refused", [True, False])
+async def test_a_clock_that_comes_near_while_a_service_waits_begins_its_run(
+    *, is_refused: bool
+) -> None:
+    waiter, told = JumpingWaiter(SimulatedClock(START)), list[str]()
+    offset = SimpleNamespace(applied=timedelta(seconds=100))
+    retry = BrokerRetry(waiter, told.append, is_needed=True)
+
+    async def ask() -> None:
+        offset.applied -= timedelta(seconds=15)
+        if is_refused:
+            raise Unreachable("user", "the connection was lost")
+
+    looks = iter([START] * 5)
+    wall = cast(Clock, SimpleNamespace(now=lambda: next(looks)))
+    await require_near_clock(cast(ClockOffset, offset), SimulatedClock(START), retry, ask, wall)
+
+    assert (len(waiter.waits), len(told), retry.trouble) == (2, 1, "")
 
 
 @every_row(
