@@ -27,6 +27,10 @@ REFUSAL: Final = "FATAL:"
 """How PostgreSQL begins its own words about a connection that it does not take."""
 STARTING: Final = "the database system is "
 """What follows is that it starts up, shuts down, or does not accept connections yet."""
+WANTING: Final = ("no password supplied", "SSL was required")
+"""What the driver says of a server that has answered and wants more than our settings have, or has
+less than they want.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Unreachable(JournalError):
     def may_pass(self) -> bool:
         """Whether a server did not answer, or is still starting: it has refused nothing of ours."""
         is_refusal = self.reason.startswith(REFUSAL) and STARTING not in self.reason
+        is_refusal = is_refusal or any(words in self.reason for words in WANTING)
         return self.host is not None and not is_refusal
 
 
