@@ -4,6 +4,7 @@ They are written atomically. The checks cover the file, its folder and every fol
 along the path as written and where its links lead. Contents never appear in a message.
 """
 
+import errno
 import os
 import pwd
 import stat
@@ -140,11 +141,14 @@ def replace_private(file: Path, data: bytes) -> None:
 
 def sync_names(folder: Path) -> None:
     """Sync the names in a folder to disk: without that a new or removed file may not outlive a cut
-    of the power. Raises OSError.
+    of the power. Does nothing where a file system syncs no folders. Raises OSError.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # so a shared folder answers, each time: fsync(2)
+            raise
     finally:
         os.close(descriptor)
 

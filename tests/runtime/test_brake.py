@@ -439,3 +439,22 @@ def test_sales_that_could_not_be_kept_for_certain_are_not_allowed_after_a_restar
     assert "can't be made: Input/output error" in brake.allow_sales(halt)
     assert not brake.sells
     assert not Brake(tmp_path).sells
+
+
+def test_where_no_folder_can_be_synced_a_halt_can_sell_and_be_ended_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_dir():
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    brake = Brake(tmp_path)
+
+    assert brake.allow_sales(brake.pull("enough", "operator")) == ""
+    assert brake.sells
+    assert brake.release() == ""
+    assert not brake.is_on
