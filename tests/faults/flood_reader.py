@@ -29,7 +29,7 @@ from bot.protocol.secret import Secret
 KINDS = range(4)
 """Kinds of floods; the last digit of an account, or of a symbol, says which it meets."""
 DRIP = 3
-DRIP_S, PATIENCE_S = 1.5, 60.0
+DRIP_S, PATIENCE_S = 3.0, 60.0
 """How long an answer may take that never ends, and one that does."""
 
 

@@ -26,7 +26,7 @@ from tests.sandbox.client import ACCOUNT, RULEBOOK, scenario
 from tests.staging import DAY, START, intent
 
 pytestmark = pytest.mark.wire
-SHORT = Bounds(deadline_s=1.5, body_bytes_max=2**20)
+SHORT = Bounds(deadline_s=3, body_bytes_max=2**20)
 LONG = Bounds(deadline_s=30, body_bytes_max=2**20)
 SLOW: list[tuple[str, dict[str, Any]]] = [
     ("after_apply", {"do": "trickle"}),  # the head drips too
@@ -76,7 +76,7 @@ async def test_slow_reads_are_timeouts_while_another_is_answered(
 
     assert isinstance(good, Depth)
     assert [str(each) for each in slow if isinstance(each, Timeout)] == [
-        "stock depth: no complete answer within 1.5 s"
+        "stock depth: no complete answer within 3 s"
     ] * len(SLOW)
     record_property(STRIKES, len(SLOW))
 

@@ -37,9 +37,9 @@ TOLD = [
     f"Unreachable stock depth: {CUT}",
     f"Unreachable todays orders: {CUT}",
     *[f"NoAnswer sent=True {CUT}"] * 2,
-    "Timeout stock depth: no complete answer within 1.5 s",
-    "Timeout todays orders: no complete answer within 1.5 s",
-    *["NoAnswer sent=True no complete answer within 1.5 s"] * 2,
+    "Timeout stock depth: no complete answer within 3 s",
+    "Timeout todays orders: no complete answer within 3 s",
+    *["NoAnswer sent=True no complete answer within 3 s"] * 2,
 ]
 """Of each kind: depth, day order book, place, cancel."""
 
