@@ -230,6 +230,11 @@ class Tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_bug(error)
 
+    async def ended(self, names: tuple[str, ...], timeout_s: float) -> None:
+        """Wait for what is under way by a name that begins with one of these."""
+        if named := {task for task in self._running if task.get_name().startswith(names)}:
+            await asyncio.wait(named, timeout=timeout_s)
+
     async def drain(self, timeout_s: float) -> int:
         """Wait for everything under way, then cancel the rest; return how many were cancelled."""
         if not self._running:

@@ -46,9 +46,8 @@ from bot.runtime.health.heartbeat import Work
 from bot.runtime.history.warming.kept import KeptBars, KeptExDates
 from bot.runtime.history.warming.sources import FOLDER, BrokerBars, StoredBars
 from bot.runtime.history.warming.warm_up import WarmUp
-from bot.runtime.journal_file import counted
 from bot.runtime.live import LiveLoop
-from bot.runtime.parts import Parts, unanswered
+from bot.runtime.parts import Parts, tell_missing
 from bot.runtime.start.day_start import DayStart, KnownOrders
 from bot.runtime.start.strategies import user_name
 from bot.runtime.supervisor import Supervisor
@@ -66,6 +65,8 @@ LATE_DRAIN_S: Final = 0.2
 """The same if the time for stopping is over, or nearly."""
 FINISH_S: Final = 0.5
 """How long to process the last events, the most urgent first, if no more time is left."""
+WRITES: Final = ("place ", "cancel ", "amend ")
+"""How the names of the tasks that write to the broker begin."""
 AFTER_S: Final = 1.5
 """What a stop still needs of its time when all that was decided is in the journal."""
 PULSE: Final = timedelta(minutes=5)
@@ -218,34 +219,28 @@ class Daemon:
         await driver.run(self._supervisor.stopping)
 
     async def _settle(self, loop: asyncio.Task[None]) -> None:
-        """Wait for outstanding answers and journal them.
-
-        After a failure no more is sent, as the engine's state may not be what is stored.
+        """Wait for outstanding answers, and journal them; then say what is missing. After a failure
+        they are kept beside the journal, as the engine's state may not be what is stored.
         """
-        if (failure := self._supervisor.failure) is not None:
-            await self._loop.halt_for(failure, self._parts.environment.market.now())
-            await self._parts.tasks.drain(0)
-            return
-        parts, is_settled = self._parts, self._supervisor.stopped.is_set()
+        parts = self._parts
         parts.fence.stop()
+        if self._supervisor.failure is None:
+            await self._supervisor.guard(self._store_all(loop))
+        if (failure := self._supervisor.failure) is not None:
+            await self._loop.halt_for(failure, parts.environment.market.now())
+            await parts.tasks.ended(WRITES, min(DRAIN_S, self._supervisor.left_s()))
+            await parts.tasks.drain(0)
+            await asyncio.wait({loop}, timeout=LATE_DRAIN_S)
+            await self._loop.keep_rest()
+        tell_missing(parts, self.unwritten, has_failed=failure is not None)
+
+    async def _store_all(self, loop: asyncio.Task[None]) -> None:
+        parts, is_settled = self._parts, self._supervisor.stopped.is_set()
         left_s = min(DRAIN_S, self._supervisor.left_s()) if is_settled else 0
         await parts.tasks.drain(max(left_s, LATE_DRAIN_S))
         self._supervisor.stopped.set()
         parts.inbox.post(TimePassed(parts.environment.market.now()))
         await self._finish(loop)
-        if left := unanswered(parts):
-            text = "the next start asks the broker what has become of that"
-            parts.trouble.begin(f"stopped without the answer to {', '.join(left)}; {text}")
-        if unsent := parts.orders.unsent:
-            text = "the stop came first, and the next start does not send it"
-            parts.trouble.begin(f"never sent: {', '.join(unsent)}; {text}")
-        if count := parts.inbox.unheard:
-            noun = "event was" if count == 1 else "events were"
-            text = "the next start reads orders and account anew"
-            parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
-        if (rows := self.unwritten) and not parts.commits.is_cut:
-            text = "no order was sent on it, and the next start reads orders and account anew"
-            parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}: {text}")
 
     async def _finish(self, loop: asyncio.Task[None]) -> None:
         """Look at what has come and store all that was decided: while the journal answers, for as

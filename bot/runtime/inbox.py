@@ -111,6 +111,10 @@ class Ranking:
 BY_URGENCY: Final = Ranking(URGENCY, NEWEST)
 BY_ARRIVAL: Final = Ranking(dict.fromkeys(URGENCY, Urgency.MARKET), {})
 """One after another: a stepped clock waits for all of them before it moves."""
+ANSWERS: Final = (
+    *(message.SendStarted, message.PlaceAnswered, message.CancelAnswered, message.AmendAnswered),
+)
+"""What tells how a write went."""
 _AT_THE_START: Final = Ranking(dict.fromkeys(URGENCY, Urgency.START), {})
 
 
@@ -224,6 +228,18 @@ class Inbox:
                 self._newest.pop(waiting.key, None)
                 return waiting.event
         return None
+
+    def take_answers(self) -> list[Event]:
+        """Take the answers of writes, with that they had left, whatever waits before them; `done`
+        must follow for each.
+        """
+        found = list[Event]()
+        for line in self._lines.values():
+            found += [each.event for each in line if isinstance(each.event, ANSWERS)]
+            left = [each for each in line if not isinstance(each.event, ANSWERS)]
+            line.clear()
+            line.extend(left)
+        return found
 
     async def arrival(self, least: Urgency = Urgency.MARKET) -> None:
         """Wait until an event at least this urgent waits."""

@@ -20,6 +20,7 @@ from bot.domain.local_time import day_and_clock_of
 from bot.journal.database.engines import file_of, is_sqlite, unreachable
 from bot.journal.database.schema import check, migrate
 from bot.journal.errors import (
+    Contradicted,
     Corrupt,
     Holder,
     JournalError,
@@ -237,9 +238,16 @@ def left_unwritten(reason: str, entries: Sequence[Entry], unkept: str) -> Operat
     """
     text = (
         f"stopped by {reason}, but the journal does not answer. Not written: "
-        f"{counted(entries) or 'the end'}. {_LOST.format(unkept) if unkept else _KEPT} {CHECK}"
+        f"{counted(entries) or 'the end'}. {where_kept(unkept)} {CHECK}"
     )
     return OperatorMistake.of("E-DB-010", text, ExitCode.DATABASE)
+
+
+def where_kept(unkept: str) -> str:
+    """Say what becomes of what the journal does not have; `unkept`: why the emergency journal lacks
+    it too, if it does.
+    """
+    return _LOST.format(unkept) if unkept else _KEPT
 
 
 def counted(entries: Sequence[Entry]) -> str:
@@ -285,22 +293,28 @@ def this_process() -> Holder:
 @asynccontextmanager
 async def ending_run(
     journal: "Journal",
-    url: str,
+    loaded: "Loaded",
     run_id: int,
     now: Callable[[], datetime],
     emergency: "EmergencyJournal",
 ) -> AsyncIterator[None]:
     """Record the end of a run that ends by a mistake of its operator, such as a symbol that the
-    broker does not know: it neither died nor was killed. Raises OperatorMistake.
+    broker does not know: it neither died nor was killed. Raises OperatorMistake, also for what a
+    journal refuses, unless that is our bug.
     """
     try:
         yield
     except (LeaseLost, WrittenByAnother) as error:
         raise taken_over(error, await only_here(emergency)) from error
+    except Contradicted:
+        raise
+    except JournalError:
+        with journal_errors(loaded.origin_of("journal.url")):
+            raise
     except OperatorMistake as mistake:
         with suppress(JournalError):
             ending = journal.end_run(run_id, mistake.problems[0].head, at=now())
-            await answer(url, ending, END_S)
+            await answer(loaded.journal_url, ending, END_S)
         raise
 
 

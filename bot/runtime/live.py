@@ -33,6 +33,7 @@ from bot.domain.message import (
     CancelOrder,
     Command,
     DropToken,
+    Event,
     FaultFound,
     PlaceAnswered,
     PlaceOrder,
@@ -190,8 +191,21 @@ class LiveLoop:
 
         if isinstance(failure, InvariantBroken) and (fault := self._guard(again)) is not None:
             commands = self._engine.handle(FaultFound(at, "the journal", fault))
-            self._ahead([(at, each) for each in commands if isinstance(each, Record)])
+            self._let_survive([(at, each) for each in commands])
             await self._commits.kept()
+
+    async def keep_rest(self) -> None:
+        """After a failure, look at the answers that have come, and keep beside the journal what
+        must survive of all that it does not have. Nothing more is started.
+        """
+        for event in self._inbox.take_answers():
+            self._guard(partial(self._look_at, event))
+            self._inbox.done()
+        left = [*self._storing, *self._held, *self._decided]
+        if self._commits.is_cut:  # all but these were kept then
+            left = self._decided
+        self._let_survive(left)
+        await self._commits.kept()
 
     async def step(self) -> None:
         """Decide on what waits, and carry it out unless it may wait for the next commit."""
@@ -215,13 +229,19 @@ class LiveLoop:
             assert self._at is not None, "hooks are due by an event"
             if commands and not self._decided:
                 self._lazy_until = monotonic_s() + self._lazy_s
-            for each in commands:
-                command = Record(self._mark(each.entry)) if isinstance(each, Record) else each
+            for command in map(self._marked, commands):
                 self._decided.append((self._at, command))
                 self._is_due = self._is_due or not _is_lazy(command)
             if self._slice.is_over():
                 break
         self.wake_at(self._engine.next_due())
+
+    def _look_at(self, event: Event) -> None:
+        """Have the engine process an event for its records alone."""
+        self._decided += [(event.at, self._marked(each)) for each in self._engine.handle(event)]
+
+    def _marked(self, command: Command) -> Command:
+        return Record(self._mark(command.entry)) if isinstance(command, Record) else command
 
     def _least(self) -> Urgency:
         """Return what is taken: everything, but no market data while the journal is out of reach,
@@ -261,14 +281,18 @@ class LiveLoop:
 
     def _ahead(self, decided: Decided) -> Decided:
         """Store what must survive, start what needs no journal, and return the rest."""
-        records = [command.entry for _, command in decided if isinstance(command, Record)]
-        self._commits.keep(records)
-        for entry in records:
-            self._go_ahead(entry)
+        self._let_survive(decided)
         for at, command in decided:
             if isinstance(command, WITHOUT_JOURNAL):
                 self._start(at, command)
         return [each for each in decided if not isinstance(each[1], WITHOUT_JOURNAL)]
+
+    def _let_survive(self, decided: Decided) -> None:
+        """Keep what must survive beside the journal, and tell of it."""
+        records = [command.entry for _, command in decided if isinstance(command, Record)]
+        self._commits.keep(records)
+        for entry in records:
+            self._go_ahead(entry)
 
     def _start(self, at: datetime, command: Command) -> None:
         self._is_leaving = self._is_leaving or isinstance(command, _WRITES)

@@ -1,10 +1,12 @@
 """The parts that a run works with, put together in `run.py`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.broker.broker import Broker
 from bot.domain.account import SubAccount
+from bot.domain.entry import Entry
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine
@@ -14,6 +16,7 @@ from bot.runtime.brake import Brake
 from bot.runtime.commits import Commits
 from bot.runtime.fence import Fence
 from bot.runtime.inbox import Inbox
+from bot.runtime.journal_file import counted, where_kept
 from bot.runtime.live import Show
 from bot.runtime.order_manager import OrderManager, order_words
 from bot.runtime.reads import DayBookReader, Reads
@@ -76,3 +79,21 @@ def unanswered(parts: Parts) -> tuple[str, ...]:
         if row is not None and row.order_id in words:
             named[words] = f"{words}: {row.side} {row.quantity:,} {row.symbol}"
     return tuple(each or words for words, each in named.items())
+
+
+def tell_missing(parts: Parts, unwritten: Sequence[Entry], *, has_failed: bool) -> None:
+    """Say what a run that ends leaves open: answers, orders never sent, events, rows."""
+    if left := unanswered(parts):
+        text = "the next start asks the broker what has become of that"
+        parts.trouble.begin(f"stopped without the answer to {', '.join(left)}; {text}")
+    if unsent := parts.orders.unsent:
+        text = "the stop came first, and the next start does not send it"
+        parts.trouble.begin(f"never sent: {', '.join(unsent)}; {text}")
+    if count := parts.inbox.unheard:
+        noun = "event was" if count == 1 else "events were"
+        text = "the next start reads orders and account anew"
+        parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
+    if unwritten and not parts.commits.is_cut:
+        text = "no order was sent on it, and the next start reads orders and account anew"
+        text = where_kept(parts.commits.unkept) if has_failed else text
+        parts.trouble.begin(f"stopped before the journal had taken {counted(unwritten)}: {text}")

@@ -61,12 +61,7 @@ from bot.runtime.read_health import Health
 from bot.runtime.reads import DayBookReader, Reads
 from bot.runtime.run_controls import RunControls, RunEnd, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
-from bot.runtime.start.broker import (
-    MakeEnvironment,
-    make_environment,
-    meet_broker,
-    show_broker,
-)
+from bot.runtime.start.broker import MakeEnvironment, make_environment, meet_broker, show_broker
 from bot.runtime.start.opening import (
     Opened,
     before_this,
@@ -191,7 +186,7 @@ class Run:
         self._serve_control(server, parts, broker)
         self._halt.hand_over(self._inbox.ask)
         with self._hooks.at_work():
-            async with ending_run(journal, loaded.journal_url, run_id, self.now, self._emergency):
+            async with ending_run(journal, loaded, run_id, self.now, self._emergency):
                 await self._controls.around(daemon.run(), parts)
         return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
 
@@ -334,12 +329,12 @@ class Run:
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         clocks, speed = (market, environment.wire), environment.quota_speed
         taking = broker, clocks, post, loaded.state_dir, self._codes_asked
-        time_slice = TimeSlice(environment.pace.slice_s)
+        time_slice, gate = TimeSlice(environment.pace.slice_s), self._supervisor.before
         made_of = settings, self._rulebook, strategies, self._faults.guard, time_slice.is_over
         engine = make_engine(*made_of, self._hooks.invoke)
         self._faults.dump = engine.dump
-        order_gate = self._brake.before(engine.reason_not_to_send, engine.passes_halt)
-        gates = order_gate, self._brake.before(engine.reason_not_to_amend), engine.passes_halt
+        to_send = self._brake.before(gate(engine.reason_not_to_send), engine.passes_halt)
+        gates = to_send, self._brake.before(gate(engine.reason_not_to_amend)), engine.passes_halt
         shown = self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen"))
         return Parts(
             environment=environment,

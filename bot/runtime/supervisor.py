@@ -1,7 +1,9 @@
 """The progress of a run, what hinders it, and the place where failures are caught.
 
-A failure that reaches the supervisor is a bug of ours, or a mistake of the operator found while
-starting: the run ends at once, nothing more is sent, and the next start recovers. Crash-only.
+A failure that reaches the supervisor is a bug of ours, a journal that refuses what it is given, or
+a mistake of the operator found while starting: the run ends, no more orders are sent, what the
+broker still answers within seconds is kept beside the journal, and the next start recovers.
+Crash-only.
 
 The engine's steps, and what a shell does for the engine, run under the `FaultGuard`: an exception
 there becomes a `Fault`, and the run continues. The traceback of each kind of fault is kept in a
@@ -50,6 +52,8 @@ NO_MORE_FILES: Final = (
     "what it needs may fail. Raise the limit before the start: ulimit -n 4096, or LimitNOFILE=4096 "
     "in the unit"
 )
+FAILED: Final = "a failure has ended the run"
+"""Why an order is not sent any more."""
 LINE_MAX: Final = 10_000
 """Characters in a report's line."""
 
@@ -133,6 +137,10 @@ class Supervisor:
         if self.failure is None:
             self.failure = failure
         self.end()
+
+    def before(self, gate: Callable[[T], str | None]) -> Callable[[T], str | None]:
+        """Return the same gate, closed for good by a failure."""
+        return lambda asked: gate(asked) if self.failure is None else FAILED
 
     def end_within(self, seconds: float) -> None:
         """End after `seconds` of the wall clock, settled or not: a stop never hangs."""

@@ -16,6 +16,7 @@ from bot.runtime.control.socket import NoBotRunning, ask
 from bot.sandbox.faults.script import FaultScript
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.scenario import Scenario
 from bot.sandbox.serve import run_free, serve
 from tests.processes import BotProcess
 from tests.staging import QUIET, START, scenario
@@ -145,34 +146,47 @@ async def trading(
     write_timeout_s: float = 1,
 ) -> AsyncIterator[Hanging]:
     """Yield a bot that has its two orders resting at the broker, or waits for its token."""
-    clock = SystemClock()
-    market = ScaledClock(clock, start=START, speed=1.0)
-    ledger = folder / "ledger"
     accounts = [{"id": "0009000011", "cash": 100_000_000, "holdings": holdings or {}}]
     script = scenario(faults=faults, switches=switches or {}, accounts=accounts)
-    played = Sandbox(script, load_rulebook(), clock=market, wire=clock, ledger=ledger)
-    given = played.credentials
-    secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
-    async with serve(played) as base_url:
-        playing = asyncio.create_task(run_free(played, market))
+    async with played_in_real_time(folder, script) as (played, broker, secrets):
         config = write_project(
             folder,
             scenario="quiet",
             strategies=strategies,
-            broker={"base_url": base_url, "requests_per_minute": 3000},
+            broker=broker,
             **({} if url is None else {"journal_url": url}),
             risk=risk or {},
         )
         bot = BotProcess(
             "run", "-c", str(config), BOT_JOURNAL__WRITE_TIMEOUT_S=f"{write_timeout_s:g}", **secrets
         )
-        hanging = Hanging(folder, config, ledger, secrets, given.otp_code, bot, played.add_fault)
+        code, ledger = played.credentials.otp_code, folder / "ledger"
+        hanging = Hanging(folder, config, ledger, secrets, code, bot, played.add_fault)
         try:
             if is_signed_in:
                 await hanging.sign_in()
             yield hanging
         finally:
             hanging.bot.end()
+
+
+@asynccontextmanager
+async def played_in_real_time(
+    folder: Path, script: Scenario
+) -> AsyncIterator[tuple[Sandbox, Mapping[str, object], Mapping[str, str]]]:
+    """Serve a sandbox that keeps its ledger in `folder`; yield it with a bot's settings for it: the
+    section `broker`, and environment variables.
+    """
+    clock = SystemClock()
+    market = ScaledClock(clock, start=START, speed=1.0)
+    played = Sandbox(script, load_rulebook(), clock=market, wire=clock, ledger=folder / "ledger")
+    given = played.credentials
+    secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
+    async with serve(played) as base_url:
+        playing = asyncio.create_task(run_free(played, market))
+        try:
+            yield played, {"base_url": base_url, "requests_per_minute": 3000}, secrets
+        finally:
             playing.cancel()
             played.close()
 

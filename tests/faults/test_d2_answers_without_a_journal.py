@@ -6,13 +6,14 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.journal.upkeep.verify import verify
+from bot.journal.writing.batch import COUNTER
 from bot.journal.writing.emergency import FILE
 from tests.faults.hanging import WITHIN_S, Hanging, locked, trading
 
@@ -54,6 +55,46 @@ async def _until_both_answers_are_kept(hanging: Hanging) -> str:
         assert time.monotonic() < give_up, _kept(hanging)
         await asyncio.sleep(0.02)
     return _kept(hanging)
+
+
+@contextmanager
+def written_by_another(file: Path) -> Iterator[None]:
+    """Have another program write a SQLite journal, and take it back."""
+    change = "update chains set last_seq = last_seq {} 1 where name = ?"
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=WITHIN_S)) as other:
+        other.execute(change.format("+"), [COUNTER])
+        yield
+        other.execute(change.format("-"), [COUNTER])
+
+
+@pytest.mark.one_strike
+@pytest.mark.long
+async def test_answers_under_way_as_a_journal_refuses_all_are_awaited_and_owned_by_the_next_run(
+    tmp_path: Path,
+) -> None:
+    soon = [{**SLOW[0], "action": {"do": "delay", "seconds": 3}}]
+    async with trading(tmp_path, faults=soon, is_signed_in=False) as hanging:
+        await hanging.give_token()
+        await _until_both_are_applied(hanging)
+        with written_by_another(hanging.state_dir / "journal.db"):
+            await hanging.ask("pause", strategy=None, reason="something to write")
+            _, refusal = await asyncio.to_thread(hanging.bot.communicate)
+            kept, stored = _kept(hanging), _rows(hanging, "select state from intents")
+        hanging.start_again()
+        found = await hanging.until(lambda it: len(it.get("open_orders", ())) == 2)
+        code, out, err, _ = await hanging.end()
+
+    assert stored == [("SENDING",), ("SENDING",)]
+    assert (kept.count("ACKED"), kept.count("OrderUpdated")) == (2, 2)
+    assert "E-DB-004" in refusal
+    assert "in the emergency journal, which the next start takes over" in refusal
+    assert "took over" in err
+    assert found["unknown"] == []
+    attempts = Counter(_rows(hanging, "select verb, outcome from attempts"))
+    assert attempts == {("POST", "ACCEPTED"): 2}
+    assert len(hanging.orders()) == 2
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems == ()
 
 
 @pytest.mark.one_strike

@@ -168,3 +168,17 @@ async def test_a_halt_is_on_a_disk_while_the_journal_hangs(room: Room, tmp_path:
     await room.loop._commits._forget()
     assert EmergencyJournal(tmp_path).read().entries == ()
     assert await room.stage.journal.take_over([HALTED]) == 0
+
+
+async def test_a_failure_keeps_once_what_was_kept_as_the_journal_was_lost(
+    room: Room, tmp_path: Path
+) -> None:
+    """Of two halts, one was decided before the journal was lost, and one is not looked at yet."""
+    hanging = await _cut(room, Scripted({OperatorActed: [Record(HALTED)]}), HALT)
+    later = replace(HALTED, reason="decided since")
+    room.loop._decided.append((NOW, Record(later)))
+
+    await room.loop.keep_rest()
+
+    assert EmergencyJournal(tmp_path).read().entries == (HALTED, later)
+    hanging.cancel()

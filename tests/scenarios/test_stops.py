@@ -7,9 +7,10 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,19 @@ from bot.domain.order import SendState
 from bot.domain.recovery import Recovery
 from bot.journal.database.engines import file_of
 from bot.journal.errors import Holder
+from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.lease import acquire
 from bot.runtime.activity import Post
+from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
+from bot.runtime.supervisor import FAILED
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
+from bot.sandbox.house.ledger import read_ledger
+from tests.faults.hanging import played_in_real_time
 from tests.simulation.simulate import in_child
-from tests.staging import QUIET
+from tests.staging import QUIET, scenario
 from tests.story import InProcessEnvironment, Shown, Story, in_process, once, tell, write_project
 
 SHS = {"name": "second", "symbols": ["SHS"], "params": {"price": 19_000}}
@@ -66,6 +72,68 @@ async def test_after_a_failure_nothing_is_decided_or_sent(tmp_path: Path) -> Non
     [never] = [move for move in again.shown.all(IntentMoved) if move.intent_id == "L-0001"][-1:]
     assert never.to_state is SendState.NOT_PLACED
     assert len(again.posts()) == len(again.broker_orders()) + 1
+
+
+@dataclass
+class BreakingLater(Shown):
+    """A screen that breaks a moment after two orders have passed their checks."""
+
+    passed: list[datetime] = field(default_factory=list)
+
+    def entry(self, entry: Entry) -> None:
+        if len(self.passed) == 2 and entry.at > self.passed[1] + timedelta(milliseconds=200):
+            raise OurBug
+        super().entry(entry)
+        if isinstance(entry, Decision) and entry.verdict is Verdict.PASSED:
+            self.passed.append(entry.at)
+
+
+SLOW_POST = {
+    "match": {"verb": "POST", "path": "*/orders", "times": 0},
+    "point": "after_apply",
+    "action": {"do": "delay", "seconds": 1.5},
+}
+
+
+@pytest.mark.wire
+async def test_an_order_that_waits_for_its_turn_as_a_failure_ends_the_run_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In real time: the answer of the first one gives the second its turn."""
+    often = {"quote": "1s"}
+    strategies = [once(wake=often), once(**SHS, wake=often)]
+    script, one = scenario(faults=[SLOW_POST]), {"max_in_flight": 1}
+    async with played_in_real_time(tmp_path, script) as (played, broker, secrets):
+        for name, secret in secrets.items():
+            monkeypatch.setenv(name, secret)
+        config = write_project(
+            tmp_path, scenario="quiet", strategies=strategies, broker=broker, risk=one
+        )
+        loaded, shown = load_settings(config), BreakingLater()
+        signing_in = asyncio.create_task(_sign_in(loaded.state_dir, played.credentials.otp_code))
+
+        with pytest.raises(OurBug):
+            await run_bot(loaded, RunOptions(), shown)
+
+        await signing_in
+        lines = read_ledger(tmp_path / "ledger")
+    [placed] = {line["symbol"] for line in lines if line["kind"] == "order"}
+    kept = EmergencyJournal(loaded.state_dir).read().entries
+    moved = {each.intent_id: each for each in kept if isinstance(each, IntentMoved)}
+    assert placed == "HPG"
+    assert (moved["L-0002"].to_state, moved["L-0002"].reason) == (SendState.NOT_SENT, FAILED)
+
+
+async def _sign_in(state_dir: Path, code: str) -> None:
+    """Give a bot its token once it is asking for one."""
+    is_asking = False
+    while not is_asking:
+        await asyncio.sleep(0.02)
+        with suppress(NoBotRunning):
+            status: Any = (await asyncio.to_thread(ask, state_dir, {"do": "status"})).get("status")
+            is_asking = status is not None and status["state"] == "NEEDS_2FA"
+    await asyncio.to_thread(ask, state_dir, {"do": "otp_request"})
+    await asyncio.to_thread(ask, state_dir, {"do": "otp_submit", "code": code})
 
 
 @dataclass
