@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,9 @@ from bot.domain.entry import REDUCED_SCOPE, RunState, StateChanged
 from bot.domain.local_time import clock_of
 
 if TYPE_CHECKING:
+    from bot.domain.entry import Entry
     from bot.journal.journal import Journal
-    from bot.journal.writing.emergency import EmergencyJournal
+    from bot.journal.writing.emergency import EmergencyJournal, Kept
 
 FILE_S: Final = 5.0
 """How long the disk of the emergency journal may take."""
@@ -50,7 +52,7 @@ async def take_over(
             "the broker's orders of that day yourself"
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
-    count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
+    count, refused = await _store(journal, kept, ask)
     emergency.is_anothers = bool(kept.entries) and bool(
         damage or await ask(journal.is_in_question())
     )
@@ -60,14 +62,14 @@ async def take_over(
         return (
             f"took over {count} of {len(kept.entries)} entries of an earlier run. They stay in "
             f"{emergency.path} too: this journal is damaged, or not theirs, and the right one is "
-            f"to get them at its start{_unread_words(kept.unreadable, emergency.path)}; until then "
-            "no space is reserved there for what this run may have to keep: see that its disk has "
+            f"to get them at its start{_left_words(kept, refused, emergency.path)}; until then no "
+            "space is reserved there for what this run may have to keep: see that its disk has "
             "room (df)"
         )
     unread = emergency.path
     try:  # all that could be read is in the journal now, so reading it again is harmless
-        if kept.unreadable:
-            await in_time(emergency.set_aside, FILE_S)
+        if kept.unreadable or refused:
+            await in_time(partial(emergency.set_aside, refused), FILE_S)
             unread = emergency.unread
         await in_time(emergency.reserve, FILE_S)
         no_room = ""
@@ -79,14 +81,44 @@ async def take_over(
         )
     if not kept.entries and not kept.unreadable:
         return no_room
-    lost = _unread_words(kept.unreadable, unread)
+    lost = _left_words(kept, refused, unread)
     words = f"took over {count} of {len(kept.entries)} entries of an earlier run"
     return f"{words}{lost}{'; ' if no_room else ''}{no_room}"
 
 
-def _unread_words(count: int, path: Path) -> str:
-    is_in = f"could not be read and {'is' if count == 1 else 'are'} in {path}"
-    return f"; {count} {is_in}: look at the broker's orders of that day" if count else ""
+async def _store(
+    journal: "Journal", kept: "Kept", ask: Callable[[Awaitable[int]], Awaitable[int]]
+) -> tuple[int, list[Sequence["Entry"]]]:
+    """Store entries; return how many were new, and the lines that the journal refuses: what ended
+    the last run for that ends no start.
+    """
+    from bot.journal.errors import Contradicted
+
+    if not kept.entries:
+        return 0, []
+    try:
+        return await ask(journal.take_over(kept.entries)), []
+    except Contradicted:
+        count, refused = 0, list[Sequence["Entry"]]()
+    for line in kept.lines:
+        try:
+            count += await ask(journal.take_over(line))
+        except Contradicted:
+            refused.append(line)
+    return count, refused
+
+
+def _left_words(kept: "Kept", refused: Sequence[Sequence["Entry"]], path: Path) -> str:
+    """Say what of a file is not in the journal, and where it is."""
+    look, texts = "look at the broker's orders of that day", list[str]()
+    if count := kept.unreadable:
+        texts.append(f"{count} could not be read and {'is' if count == 1 else 'are'} in {path}")
+    if count := len(refused):
+        ids = {getattr(each, "intent_id", None) for line in refused for each in line}
+        orders = f" (orders {', '.join(sorted(filter(None, ids)))})" if any(ids) else ""
+        does, it_is = ("contradicts", "is") if count == 1 else ("contradict", "are")
+        texts.append(f"{count} {does} the journal and {it_is} in {path}{orders}")
+    return f"; {', '.join(texts)}: {look}" if texts else ""
 
 
 async def only_here(emergency: "EmergencyJournal") -> str:

@@ -13,8 +13,9 @@ import pytest
 
 from bot.clock import SimulatedClock
 from bot.config.problems import OperatorMistake
-from bot.domain.entry import Entry, RunState, StateChanged
+from bot.domain.entry import Entry, IntentMoved, RunState, StateChanged
 from bot.domain.message import Event, JournalHealthChanged
+from bot.domain.order import SendState
 from bot.engine.risk.breaks import DAMAGE, SCOPE
 from bot.journal.database.engines import file_of
 from bot.journal.database.schema import migrate
@@ -256,6 +257,28 @@ async def test_a_start_takes_the_file_over_once_and_says_so(room: Room) -> None:
         f"{room.folder / UNREAD}: look at the broker's orders of that day"
     )
     assert (room.folder / UNREAD).read_text() == "\ncut o\n"
+    assert (room.attempts(), emergency.read()) == (1, Kept((), 0))
+
+
+async def test_a_line_that_contradicts_the_journal_costs_itself_alone(room: Room) -> None:
+    """As what ended the last run may do: then no start would get past it."""
+    emergency = EmergencyJournal(room.folder)
+    order = STARTED.intent_id
+    impossible = IntentMoved(after(1), order, SendState.READY, SendState.ACKED, "accepted")
+    for line in ([HALT], [impossible], [STARTED]):
+        emergency.keep(line)
+    kept = (room.folder / FILE).read_text().strip("\0\n").splitlines()[2]
+
+    async def ask(work: object) -> int:
+        return await answer(room.url, work)  # type: ignore[arg-type]
+
+    words = await take_over(room.journal, emergency, ask)
+
+    assert words == (
+        "took over 2 of 3 entries of an earlier run; 1 contradicts the journal and is in "
+        f"{room.folder / UNREAD} (orders {order}): look at the broker's orders of that day"
+    )
+    assert (room.folder / UNREAD).read_text() == f"\n{kept}\n"
     assert (room.attempts(), emergency.read()) == (1, Kept((), 0))
 
 

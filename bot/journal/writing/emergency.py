@@ -16,9 +16,9 @@ a megabyte of zeros, and becomes the file when there is something to store.
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,9 +32,9 @@ SPARE: Final = "emergency.spare"
 UNREAD: Final = "emergency.jsonl.unread"
 """Beside it: the lines that could not be read, for a person."""
 SPARE_BYTES: Final = 1_048_576
-BYTES_MAX: Final = 4_194_304
-"""Some thousands of cancels; beyond this size the file accepts no more. Unreadable lines take the
-place of earlier ones there.
+BYTES_MAX: Final = 8_388_608
+"""Some thousands of cancels with their answers; beyond this size the file accepts no more.
+Unreadable lines take the place of earlier ones there.
 """
 TURN_S: Final = 1.0
 """How long work on the file waits for what its disk still holds up. Less than any caller waits, so
@@ -46,11 +46,12 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 @dataclass(frozen=True, slots=True)
 class Kept:
     """The contents of a file, oldest first. `unreadable` counts lines that are damaged,
-    truncated, or no entries.
+    truncated, or no entries; `lines` has the entries of each of the others.
     """
 
     entries: tuple[Entry, ...]
     unreadable: int
+    lines: tuple[tuple[Entry, ...], ...] = field(default=(), compare=False)
 
 
 class EmergencyJournal:
@@ -115,14 +116,17 @@ class EmergencyJournal:
     def read(self) -> Kept:
         """Return the contents of the file; empty if there is none. Raises OSError."""
         found = [_parsed(line) for line in self._lines()]
-        readable = [entries for entries in found if entries is not None]
+        readable = [tuple(entries) for entries in found if entries is not None]
         entries = tuple(itertools.chain.from_iterable(readable))
-        return Kept(entries, len(found) - len(readable))
+        return Kept(entries, len(found) - len(readable), tuple(readable))
 
-    def set_aside(self) -> None:
-        """Copy the unreadable lines to where they stay when the file is removed. Raises OSError."""
+    def set_aside(self, refused: Collection[Sequence[Entry]] = ()) -> None:
+        """Copy the unreadable lines, and those that the journal has `refused`, to where they stay
+        when the file is removed. Raises OSError.
+        """
         with self._in_turn():
             lines = [line for line in self._lines() if _parsed(line) is None]
+            lines += [line_of(entries).strip().encode() for entries in refused]
             data = b"".join(b"\n%s\n" % line for line in lines)
             descriptor = os.open(self.unread, _FLAGS, 0o600)
             try:

@@ -9,7 +9,7 @@ default, or has a value that the journal would refuse: a start must get past any
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, replace
 from datetime import datetime
 from functools import cache
 from types import UnionType
@@ -64,6 +64,10 @@ WORDS: Final[Mapping[tuple[type[Entry], str], Sequence[str]]] = {
 """The texts of which a table takes only some; all others of that kind have an enum of their own."""
 
 
+RAW_MAX: Final = 2_000
+"""Characters of an answer of the broker, or of a part of it; an ordinary one has a thousand."""
+
+
 def must_survive(entry: Entry) -> bool:
     """Return whether an entry is kept there: of KINDS, but not a polled row, which can be read
     again, nor that an account's figures count, which are not there; of decisions only that an order
@@ -83,11 +87,19 @@ def must_survive(entry: Entry) -> bool:
 
 def line_of(entries: Sequence[Entry]) -> str:
     """Write entries that belong together, like an order's row and its fill, as one line, so that
-    truncation cannot separate them.
+    truncation cannot separate them. Of the broker's own text only the beginning is kept: answers
+    as long as the journal takes them would leave no room for further cancels.
     """
-    stored = [[type(entry).__name__, rows.row_of(entry)] for entry in entries]
+    stored = [[type(entry).__name__, rows.row_of(_shortened(entry))] for entry in entries]
     text = json.dumps(stored, ensure_ascii=False)
     return f"{crc32(text.encode()):08x} {text}\n"
+
+
+def _shortened(entry: Entry) -> Entry:
+    if not isinstance(entry, AttemptFinished | OrderResultSeen) or len(entry.raw) <= RAW_MAX:
+        return entry
+    more = len(entry.raw) - RAW_MAX
+    return replace(entry, raw=f"{entry.raw[:RAW_MAX]}… ({more:,} characters more)")
 
 
 def entries_of(line: str) -> list[Entry] | None:

@@ -28,6 +28,7 @@ from bot.journal.journal import Journal
 from bot.journal.upkeep.verify import verify
 from bot.journal.writing import emergency, emergency_lines, rows
 from bot.journal.writing.emergency import EmergencyJournal
+from bot.protocol.secret import KEPT_BYTES_MAX
 from tests.journal.facts import DAY, Story, after, but
 
 OFF = StrategySwitched(after(1), "test", "disabled", "by hand", "operator")
@@ -227,6 +228,22 @@ def test_every_word_that_the_journal_asks_for_is_asked_for_here() -> None:
         ("OrderResultSeen", "source"),
         ("StrategySwitched", "state"),
     }
+
+
+@pytest.mark.parametrize("entry", [Story().finished, Story().result(1, "{}", "place")])
+def test_of_a_long_answer_the_beginning_is_kept_so_that_a_thousand_cancels_have_room(
+    tmp_path: Path, entry: Entry
+) -> None:
+    whole, longer = "x" * emergency_lines.RAW_MAX, "y" * KEPT_BYTES_MAX
+    kept = EmergencyJournal(tmp_path)
+
+    kept.keep([but(entry, raw=whole)])
+    kept.keep([but(entry, raw=longer)])
+
+    cut = f"{longer[: len(whole)]}… ({len(longer) - len(whole):,} characters more)"
+    assert kept.read().entries == (but(entry, raw=whole), but(entry, raw=cut))
+    line = emergency_lines.line_of([Story().started, *[but(entry, raw=longer)] * 3])
+    assert 1_000 * len(line) < emergency.BYTES_MAX
 
 
 def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
