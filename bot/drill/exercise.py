@@ -1,7 +1,7 @@
 """The fault of a drill as `exercises.yaml` defines it, and its result row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,8 @@ KILLS: Final = "kills"
 HALT: Final = "halt"
 SYMBOL: Final = "SYMBOL"
 """In a fault's path: stands for the symbol that the drill's own strategy trades."""
+SKEW: Final = "SKEW"
+"""In the words for a fault: stands for its `skew_s`."""
 
 
 class OutOfTime(Exception):
@@ -43,6 +45,13 @@ class Exercise:
     skew_s: int = 0
     lock_s: int = 0
     answers_code: bool = field(default=False)
+
+    def fitted_to(self, max_offset_s: int) -> "Exercise":
+        """Return it with a clock that is off by less than `clock.max_offset_s`, from where on the
+        bot is right to send no order.
+        """
+        skew_s = min(self.skew_s, max_offset_s - 1)
+        return replace(self, skew_s=skew_s, broken=self.broken.replace(SKEW, str(skew_s)))
 
     def rules(self, symbol: SymbolScript) -> list[dict[str, Any]]:
         """Return the scenario's faults, for that symbol."""

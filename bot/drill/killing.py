@@ -197,7 +197,7 @@ def beside_a_broker(project: Project, folder: Path, ends: float) -> Iterator[Pro
     try:
         assert broker.stdout is not None
         given = json.loads(broker.stdout.readline())
-        quota = project.loaded.settings.broker.requests_per_minute * SPEED
+        quota = project.quota * SPEED
         laid = project.lay(
             folder,
             script,

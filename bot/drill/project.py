@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,9 @@ from bot.config.settings.load import Loaded, load_settings
 from bot.config.settings.sources import process_environment
 from bot.config.strategies.load import load_plans
 from bot.domain.instrument import Exchange
+from bot.domain.plan import StrategyPlan
 from bot.runtime.health.process_log import LOG_FILE
+from bot.runtime.timetable.feeds import POLLS_SHARE_PERCENT, polls_of
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 DAY: Final = date(2026, 11, 19)
@@ -34,6 +37,14 @@ PRICE: Final = 25_000
 CASH: Final = 100_000_000_000
 SHARES: Final = 10_000
 NOWHERE: Final = "http://127.0.0.1:1"
+WAKE: Final = {"quote": 5, "depth": 10}
+"""How often the drill's own strategy looks, in seconds."""
+REQUESTS_MAX: Final = 6_000
+"""The largest quota that settings take."""
+SLOWER_MAX: Final = 2.0
+"""A quota that has polls come less often than asked by a larger factor lets out too few orders to
+judge anything by.
+"""
 _ROOM: Final = {
     "account": {
         "1_000_000_000_000": ("max_order_value", "max_position_value", "max_loss_per_day"),
@@ -74,12 +85,15 @@ _NOT_READ: Final = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """The user's bot. `names`: its strategies; `symbols`: what they trade, as simulated."""
+    """The user's bot. `names`: its strategies; `symbols`: what they trade, as simulated; `quota`:
+    the requests a minute with which it is played.
+    """
 
     config: Path
     folder: Path
     seed: int
     loaded: Loaded
+    quota: int
     names: tuple[str, ...]
     symbols: tuple[SymbolScript, ...]
 
@@ -116,7 +130,7 @@ class Project:
             "use": "drill_trader",
             "symbols": [self.traded.symbol],
             "params": {"beat_s": beat_s},
-            "wake": {"quote": "5s", "depth": "10s"},
+            "wake": {kind: f"{seconds}s" for kind, seconds in WAKE.items()},
             "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask"},
             "limits": {"max_order_value": 500_000_000, "max_orders_per_day": 10_000},
             "on_2fa": "hold 60s",
@@ -127,6 +141,7 @@ class Project:
         return {
             **_environment(story, base_url, secrets),
             "BOT_STRATEGIES": strategies,
+            "BOT_BROKER__REQUESTS_PER_MINUTE": str(self.quota),
             "BOT_SANDBOX__SEED": str(self.seed),
             **also,
         }
@@ -142,8 +157,16 @@ def project_of(config: Path, folder: Path, seed: int) -> Project:
     loaded = load_settings(config, environment=_environment(folder, NOWHERE, secrets))
     plans = [each.plan for each in load_plans(loaded)]
     symbols = dict.fromkeys(symbol for plan in plans for symbol in plan.symbols)
-    scripts = _scripts(tuple(symbols), loaded)
-    return Project(config, folder, seed, loaded, tuple(plan.name for plan in plans), scripts)
+    scripts, quota = _scripts(tuple(symbols), loaded), _quota_for(plans, loaded)
+    return Project(config, folder, seed, loaded, quota, tuple(plan.name for plan in plans), scripts)
+
+
+def _quota_for(plans: Sequence[StrategyPlan], loaded: Loaded) -> int:
+    """Return the user's quota, or the smallest one by which a fault can be judged."""
+    wanted = sum(poll.per_minute for poll in polls_of(plans))
+    wanted += sum(60 / seconds for seconds in WAKE.values())
+    needed = ceil(wanted / SLOWER_MAX * 100 / POLLS_SHARE_PERCENT)
+    return max(loaded.settings.broker.requests_per_minute, min(needed, REQUESTS_MAX))
 
 
 def _keep_key(folder: Path, key: str, secret: str) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from bot.clock import monotonic_s
-from bot.drill.exercise import HALT, KILLS, Exercise, OutOfTime, Row, exercises
+from bot.drill.exercise import HALT, KILLS, OutOfTime, Row, exercises
 from bot.drill.killing import BROKEN, KILLS_COUNT, halt_once, kill_often
 from bot.drill.project import Project
 from bot.drill.story import drill
@@ -23,7 +23,8 @@ def run(project: Project, only: Sequence[str], progress: Progress, started: floa
     monotonic clock, nothing is played: the row of each one left says so, and is no pass. Raises
     Interrupted if a signal has ended one.
     """
-    by_name: dict[str, Exercise] = {each.name: each for each in exercises()}
+    most_s = project.loaded.settings.clock.max_offset_s
+    by_name = {each.name: each.fitted_to(most_s) for each in exercises()}
     ends = started + DRILL_S_MAX
     for name in only or (*by_name, *KINDS):
         folder, begun = project.folder / name, monotonic_s()

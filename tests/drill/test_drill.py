@@ -166,6 +166,50 @@ async def test_a_detail_that_is_dead_is_named_if_it_was_needed_twice(project: Pr
     assert judge(seldom)[0] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "broken"),
+    [
+        ("clock-off", "clock: {max_offset_s: 6}", "the broker's clock is 5 s behind ours, all day"),
+        (
+            "clock-off",
+            "clock: {max_offset_s: 25}",
+            "the broker's clock is 8 s behind ours, all day",
+        ),
+        ("answer-lost", "broker: {requests_per_minute: 1}", ""),
+        ("quotes-frozen", "broker: {requests_per_minute: 30}", ""),
+    ],
+)
+def test_a_bot_that_does_what_its_settings_say_fails_no_drill(
+    tmp_path: Path, name: str, settings: str, broken: str
+) -> None:
+    config, strategies = tmp_path / "bot.yaml", shipped("config") / "strategies" / "*.yaml"
+    config.write_text(f"strategies: {strategies}\n{settings}\n")
+    (tmp_path / "drill").mkdir(mode=0o700)
+
+    [row] = run(project_of(config, tmp_path / "drill", 7), (name,), lambda _: None, monotonic_s())
+
+    assert row.problems == []
+    assert broken in row.broken
+
+
+@pytest.mark.parametrize(("given", "played"), [(1, 42), (42, 42), (600, 600)])
+def test_a_quota_that_lets_too_few_orders_out_is_raised_and_no_other(
+    tmp_path: Path, given: int, played: int
+) -> None:
+    """Two symbols every 5 s for bars, one of ours every 5 and 10 s: 42 a minute, half as often."""
+    (tmp_path / "mine.yaml").write_text(
+        "{name: mine, use: sma_cross, symbols: [FPT, HPG], params: {fast: 5, slow: 20},"
+        " wake: {bar: 1m}, order: {size: {shares: 100}, type: LIMIT, price: ask}}"
+    )
+    config = tmp_path / "bot.yaml"
+    config.write_text(f"strategies: mine.yaml\nbroker: {{requests_per_minute: {given}}}\n")
+
+    project = project_of(config, tmp_path, 7)
+
+    assert project.quota == played
+    assert f"'{played}'" in str(project.lay(tmp_path / "story", project.scenario(), beat_s=1))
+
+
 async def test_a_fault_that_met_no_request_is_no_pass(project: Project) -> None:
     fault = {"match": {"path": "/nowhere", "at": "09:31:00"}, "action": {"do": "rst"}}
     away = replace(the("answer-lost"), faults=(fault,))

@@ -29,6 +29,10 @@ FIRST: Final = (
     "drill of {name} ({config}): its settings and strategies in the sandbox, with a folder and a "
     "broker of the drill's own; your broker, keys and journal are not touched, nobody is notified"
 )
+QUOTA: Final = (
+    "broker.requests_per_minute {theirs} is too little for what the strategies ask for (bot config "
+    "check): too few orders would go out to judge anything, so the drill plays with {quota}"
+)
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
@@ -68,6 +72,9 @@ def command(invocation: Invocation, only: tuple[str, ...], seed: int, keep: Path
             invocation,
             f"strategies: {theirs} · and {TRADER}, the drill's own, whose orders it breaks",
         )
+        quota = project.loaded.settings.broker.requests_per_minute
+        if project.quota > quota:
+            say(invocation, QUOTA.format(theirs=quota, quota=project.quota))
         try:
             for row in run(project, only, progress.show, started):
                 rows.append(row)
