@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from bot.config.settings.model import Settings, SourceAges
 from bot.config.yaml_file import read_yaml
 from bot.sandbox.scenario import SymbolScript
 
@@ -16,6 +17,7 @@ KILLS: Final = "kills"
 HALT: Final = "halt"
 SYMBOL: Final = "SYMBOL"
 """In a fault's path: stands for the symbol that the drill's own strategy trades."""
+USUAL_DEPTH_S: Final = SourceAges().depth
 SKEW: Final = "SKEW"
 """In the words for a fault: stands for its `skew_s`."""
 
@@ -30,8 +32,9 @@ class Exercise:
 
     `names` is a regular expression for what the bot has to report about a lasting fault within
     `named_within_s`, if it struck `named_from` times; empty: it need not report it, if it can do
-    without. `slip` multiplies every price of the symbol, `skew_s` puts the broker's clock behind
-    ours, `lock_s` has another program lock the journal; they are added to the `faults`.
+    without. `is_of_age`: what shows it is that a depth gets old, after USUAL_DEPTH_S by default.
+    `slip` multiplies every price of the symbol, `skew_s` puts the broker's clock behind ours,
+    `lock_s` has another program lock the journal; they are added to the `faults`.
     """
 
     name: str
@@ -41,17 +44,21 @@ class Exercise:
     names: str = ""
     named_from: int = 1
     named_within_s: int = 10
+    is_of_age: bool = False
     slip: int = 0
     skew_s: int = 0
     lock_s: int = 0
     answers_code: bool = field(default=False)
 
-    def fitted_to(self, max_offset_s: int) -> "Exercise":
-        """Return it with a clock that is off by less than `clock.max_offset_s`, from where on the
-        bot is right to send no order.
+    def fitted_to(self, settings: Settings) -> "Exercise":
+        """Return it with what the user's settings allow: a clock that is off by less than where
+        orders stop, and as much time to name old data as that may take.
         """
-        skew_s = min(self.skew_s, max_offset_s - 1)
-        return replace(self, skew_s=skew_s, broken=self.broken.replace(SKEW, str(skew_s)))
+        skew_s = min(self.skew_s, settings.clock.max_offset_s - 1)
+        more_s = settings.risk.max_source_age_s.depth - USUAL_DEPTH_S if self.is_of_age else 0
+        within_s = self.named_within_s + max(more_s, 0)
+        broken = self.broken.replace(SKEW, str(skew_s))
+        return replace(self, skew_s=skew_s, named_within_s=within_s, broken=broken)
 
     def rules(self, symbol: SymbolScript) -> list[dict[str, Any]]:
         """Return the scenario's faults, for that symbol."""

@@ -23,8 +23,7 @@ def run(project: Project, only: Sequence[str], progress: Progress, started: floa
     monotonic clock, nothing is played: the row of each one left says so, and is no pass. Raises
     Interrupted if a signal has ended one.
     """
-    most_s = project.loaded.settings.clock.max_offset_s
-    by_name = {each.name: each.fitted_to(most_s) for each in exercises()}
+    by_name = {each.name: each.fitted_to(project.loaded.settings) for each in exercises()}
     ends = started + DRILL_S_MAX
     for name in only or (*by_name, *KINDS):
         folder, begun = project.folder / name, monotonic_s()

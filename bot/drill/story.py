@@ -209,12 +209,15 @@ def _under_it(told: Told, sent_ms: Sequence[int], struck: int) -> tuple[list[str
     """Judge a lasting fault: is it named, and does a halt during it end as it should?"""
     problems, did = [], list[str]()
     named = _named(told)
-    if told.exercise.names and named is None and struck >= told.exercise.named_from:
+    within_s = told.exercise.named_within_s
+    if named is None and within_s > (HALTED - BREAKS).total_seconds():
+        did.append(f"your risk.max_source_age_s has it named within {within_s:,} s, after the end")
+    elif told.exercise.names and named is None and struck >= told.exercise.named_from:
         problems.append("neither bot status nor an alert named it")
     elif named is not None:
         after_s, text = named
         did.append(f"named after {after_s:g} s: {text}")
-        if after_s > told.exercise.named_within_s * _slower(told):
+        if after_s > within_s * _slower(told):
             problems.append(f"it was named only after {after_s:g} s")
     at_halt = (told.start + HALTS).timestamp() * 1000
     if late := sum(ms > at_halt for ms in sent_ms):

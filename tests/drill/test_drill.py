@@ -177,6 +177,8 @@ async def test_a_detail_that_is_dead_is_named_if_it_was_needed_twice(project: Pr
         ),
         ("answer-lost", "broker: {requests_per_minute: 1}", ""),
         ("quotes-frozen", "broker: {requests_per_minute: 30}", ""),
+        ("quotes-frozen", "risk: {max_source_age_s: {depth: 120}}", ""),
+        ("quotes-frozen", "risk: {max_source_age_s: {depth: 3600}}", ""),
     ],
 )
 def test_a_bot_that_does_what_its_settings_say_fails_no_drill(
