@@ -89,7 +89,7 @@ def tell_missing(parts: Parts, unwritten: Sequence[Entry], *, has_failed: bool) 
     if unsent := parts.orders.unsent:
         text = "the stop came first, and the next start does not send it"
         parts.trouble.begin(f"never sent: {', '.join(unsent)}; {text}")
-    if count := parts.inbox.unheard:
+    if (count := parts.inbox.unheard) and not has_failed:  # else the failure is what to tell
         noun = "event was" if count == 1 else "events were"
         text = "the next start reads orders and account anew"
         parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")

@@ -10,10 +10,12 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import KILLED_NOTE, Fill, Note, OrderUpdated, StateChanged
 from bot.domain.order import OrderState
 from bot.journal.reading.reader import JournalReader
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.start.strategies import strategies_to_run
 from tests.cli.stage import call
 from tests.staging import QUIET
-from tests.story import once, tell, write_project
+from tests.story import Shown, in_process, once, tell, write_project
 
 
 async def test_symbols_that_the_broker_does_not_know_are_all_named_with_their_places(
@@ -30,10 +32,12 @@ async def test_symbols_that_the_broker_does_not_know_are_all_named_with_their_pl
         "wake: {quote: 5s}\norder: {size: {shares: 100}}\n"
     )
 
+    shown = Shown()
     with pytest.raises(OperatorMistake) as mistake:
-        await tell(config, minutes=1)
+        await run_bot(load_settings(config), RunOptions(), shown, make=in_process)
 
     problems = mistake.value.problems
+    assert shown.troubles == []
     assert mistake.value.exit_code == ExitCode.CONFIG
     assert [(each.file, each.line, each.column) for each in problems[:2]] == [
         (f"{tmp_path}/strategies/once.yaml", 3, 11),
