@@ -34,6 +34,7 @@ from bot.domain.order import (
     OrderResult,
     SendState,
     Side,
+    is_echo,
 )
 from bot.domain.outcome import Accepted, Refused
 from bot.engine.account_state import SECOND
@@ -128,12 +129,15 @@ def _require_echo(state: State, intent_id: str, result: OrderResult) -> None:
     if tracked is None:
         return
     intent = tracked.intent
+    is_type = is_echo(intent.exchange, intent.order_type, result.order_type)
     for name, sent, echo in (
         ("account", intent.account, result.account),
         ("symbol", intent.symbol, result.symbol),
         ("side", intent.side, result.side),
         ("quantity", intent.quantity, result.quantity),
         ("limit price", intent.limit_price, result.limit_price),
+        ("date", intent.trading_date, result.transaction_date),
+        ("order type", intent.order_type, intent.order_type if is_type else result.order_type),
     ):
         found = f"the answer to {intent_id} has {name} {echo}, sent was {sent}"
         require(sent == echo, "I13", found if name != "account" else f"{intent_id}: account")

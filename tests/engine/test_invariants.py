@@ -277,7 +277,15 @@ def test_i12_nothing_is_written_to_an_order_of_another_day():
 
 
 @pytest.mark.parametrize(
-    "changed", [{"symbol": "FPT"}, {"side": Side.SELL}, {"quantity": 200}, {"limit_price": 1}]
+    "changed",
+    [
+        {"symbol": "FPT"},
+        {"side": Side.SELL},
+        {"quantity": 200},
+        {"limit_price": 1},
+        {"transaction_date": OTHER_DAY},
+        {"order_type": "MTL"},
+    ],
 )
 def test_i13_an_answer_that_repeats_another_order_leaves_ours_unknown(changed):
     stage, state = staged()
