@@ -93,7 +93,10 @@ def tell_missing(parts: Parts, unwritten: Sequence[Entry], *, has_failed: bool) 
         noun = "event was" if count == 1 else "events were"
         text = "the next start reads orders and account anew"
         parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
-    if unwritten and not parts.commits.is_cut:
+    if has_failed:
+        rows, text = [*parts.commits.beside, *unwritten], where_kept(parts.commits.unkept)
+    else:  # with a journal out of reach the end of the run says it
+        rows = [] if parts.commits.is_cut else [*unwritten]
         text = "no order was sent on it, and the next start reads orders and account anew"
-        text = where_kept(parts.commits.unkept) if has_failed else text
-        parts.trouble.begin(f"stopped before the journal had taken {counted(unwritten)}: {text}")
+    if rows:
+        parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}: {text}")

@@ -1,7 +1,9 @@
 """A journal that refuses an answer, instead of being away: the run ends, and the answer is kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,14 @@ from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
 from bot.domain.entry import AttemptFinished, Entry, IntentMoved
 from bot.domain.order import SendState
-from bot.journal.errors import Contradicted, Corrupt, JournalError, OlderCopy, WrittenByAnother
+from bot.journal.errors import (
+    Contradicted,
+    Corrupt,
+    JournalError,
+    OlderCopy,
+    Unreachable,
+    WrittenByAnother,
+)
 from bot.journal.writing.emergency import EmergencyJournal
 from bot.journal.writing.storing import Store, Verdicts, Write
 from bot.runtime.run import run_bot
@@ -17,24 +26,35 @@ from bot.runtime.run_controls import RunOptions
 from tests.staging import QUIET
 from tests.story import Shown, in_process, once, tell, write_project
 
+AWAY = Unreachable("disk I/O error", database="journal.db")
 BROKEN = "journal.db: database disk image is malformed"
 ANOTHER = "another program has written this journal: entry 9 is the last, and 8 is what we wrote"
 
 
-def _refusing(error: JournalError) -> Callable[..., list[Verdicts]]:
-    """Have the journal refuse everything from the answer of a place on."""
-    found, store = list[Entry](), Store.store
+def _refuse(
+    patch: pytest.MonkeyPatch, error: JournalError, first: JournalError | None = None
+) -> None:
+    """Have the journal refuse everything from the answer of a place on; first it may be away."""
+    found, store, change = list[Entry](), Store.store, Store.change
+    errors = chain([first] if first else [], repeat(error))
 
     def stored(self: Store, writes: Sequence[Write]) -> list[Verdicts]:
         entries = [entry for write in writes for entry in write.entries]
         found.extend(each for each in entries if isinstance(each, AttemptFinished))
         if found:
-            raise error
+            raise next(errors)
         return store(self, writes)
 
-    return stored
+    def changed(self: Store, *arguments: Any) -> object:
+        if found:
+            raise next(errors)
+        return change(self, *arguments)
+
+    patch.setattr(Store, "store", stored)
+    patch.setattr(Store, "change", changed)
 
 
+@pytest.mark.parametrize("first", [None, AWAY], ids=["at once", "once it answers again"])
 @pytest.mark.parametrize(
     ("error", "raised", "said"),
     [
@@ -51,11 +71,12 @@ async def test_an_answer_that_the_journal_refuses_is_kept_beside_it_and_owned_by
     error: JournalError,
     raised: type[Exception],
     said: str,
+    first: JournalError | None,
 ) -> None:
     config = write_project(tmp_path, scenario=QUIET, strategies=[once(params={"price": 26_000})])
     loaded, shown = load_settings(config), Shown()
     with monkeypatch.context() as broken:
-        broken.setattr(Store, "store", _refusing(error))
+        _refuse(broken, error, first)
         with pytest.raises(raised, match=said):
             await run_bot(loaded, RunOptions(), shown, make=in_process)
     kept = EmergencyJournal(loaded.state_dir).read().entries
