@@ -94,9 +94,9 @@ def tell_missing(parts: Parts, unwritten: Sequence[Entry], *, has_failed: bool) 
         text = "the next start reads orders and account anew"
         parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
     if has_failed:
-        rows, text = [*parts.commits.beside, *unwritten], where_kept(parts.commits.unkept)
+        rows, text = [*parts.commits.beside, *unwritten], f". {where_kept(parts.commits.unkept)}"
     else:  # with a journal out of reach the end of the run says it
         rows = [] if parts.commits.is_cut else [*unwritten]
-        text = "no order was sent on it, and the next start reads orders and account anew"
+        text = ": no order was sent on it, and the next start reads orders and account anew"
     if rows:
-        parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}: {text}")
+        parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}{text}")
