@@ -3,7 +3,7 @@
 Refused and not sent are certain, unknown is not; an unknown write is never sent again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -83,10 +83,13 @@ class NotSent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The request may or may not have been carried out. Only the day order book can tell."""
+    """The request may or may not have been carried out. Only the day order book can tell. `result`
+    is that of an answer to a change which names another id.
+    """
 
     reason: str
     http_status: int | None = None
+    result: OrderResult | None = field(default=None, compare=False)
 
 
 Outcome = Accepted | Refused | NotSent | Unknown

@@ -154,9 +154,9 @@ class TrackedAmend(Watched):
     count; from `hopeless_at` on the old value is the verdict, None while the answer is awaited,
     `renamed_until` when the row of a new id can no longer be late, `listed_at` when the newest day
     order book that would have shown one was requested, `unread_before` its rows before the PUT that
-    could not be read: none of them is the new id's. `keeps_id`: it is known under which id the
-    order continues. `attempt_id` names its PUT, once it has a result. `is_unanswered`:
-    no answer proved anything, and `code` says why.
+    could not be read: none is the new id's. `keeps_id`: it is known under which id the order goes
+    on, `named`: its answer names this one. `attempt_id` names its PUT, once it has a result.
+    `is_unanswered`: no answer proved anything, and `code` says why.
     """
 
     WATCHED = frozenset({"stage"})
@@ -173,6 +173,7 @@ class TrackedAmend(Watched):
     unread_before: tuple[UnreadRow, ...] = ()
     is_refused: bool = False
     keeps_id: bool = False
+    named: str = ""
     is_unanswered: bool = False
     attempt_id: str = ""
     code: str = ""

@@ -148,7 +148,7 @@ def _classify_change(
     if not isinstance(result, OrderResult):
         return result
     if result.order_id != order_id:
-        return Unknown("the answer is about another order", 200)
+        return Unknown("the answer is about another order", 200, result)
     if result.status in REJECTED_STATUSES or result.code not in done_codes:
         return _rejection(result)
     return Accepted(result)

@@ -123,6 +123,41 @@ def test_the_order_under_its_new_id_is_ours_and_its_amendment_done():
     assert stage.entries_of_order().state is OrderState.ACCEPTED
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_read"),
+    [({}, True), ({"symbol": "SSI"}, False), ({"side": Side.SELL}, False)],
+)
+def test_without_a_list_the_row_of_the_id_that_the_answer_names_is_asked_for(changes, is_read):
+    stage, intent, row = _sent_amendment()
+    named = result_of(intent, **{"order_id": "ORD1-1", "limit_price": 26_900, **changes})
+    outcome = Unknown("the answer is about another order", 200, named)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", outcome, None))
+    asked = ReadOrder("ORD1-1", "the answer to its change names this id")
+
+    stage.pass_time(0.1)
+    at_once = asked in stage.all(ReadOrder)
+    for seconds in (1, 2, 4, 8):
+        stage.pass_time(seconds)
+
+    assert (at_once, asked in stage.all(ReadOrder)) == (False, is_read)
+    stage.row(replace(row, order_id="ORD1-1", root_order_id="ORD1", price=26_900), "ORD1-1")
+    assert [*stage.engine._state.chains.ids("ORD1")] == ["ORD1", "ORD1-1"]
+    assert stage.entries_of_order().price == 26_900
+
+
+def test_with_a_list_that_shows_no_new_id_none_is_asked_for():
+    stage, intent, row = _sent_amendment()
+    named = result_of(intent, order_id="ORD1-1", limit_price=26_900)
+    outcome = Unknown("the answer is about another order", 200, named)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", outcome, None))
+
+    stage.after(0.1).book(row)
+    for seconds in (1, 2, 4, 8):
+        stage.pass_time(seconds)
+
+    assert "ORD1-1" not in {each.order_id for each in stage.all(ReadOrder)}
+
+
 def test_a_new_id_that_a_list_shows_twice_is_one_id():
     stage, row, new = _renamed()
 

@@ -339,6 +339,8 @@ def test_a_change_of_another_order_is_unknown(classify, order_id):
     outcome = classify(result(order_id=order_id))
 
     assert outcome == Unknown("the answer is about another order", 200)
+    assert outcome.result is not None  # a changed order may have this id now
+    assert outcome.result.order_id == (order_id or "")
 
 
 def test_an_amendment_of_the_unmatched_part_is_accepted():

@@ -1,4 +1,4 @@
-"""A halt by the file HALT: what was already decided does not leave, and a restart keeps it."""
+"""Halts: by the file HALT what was decided does not leave; a changed order is reached."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +11,7 @@ from bot.domain.entry import Decision, Entry, IntentMoved, RunState, StateChange
 from bot.runtime.brake import FLAG
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
+from tests.by_hand import Ask, tell_by_hand
 from tests.staging import QUIET
 from tests.story import Shown, Story, in_process, once, tell, write_project
 
@@ -80,3 +81,28 @@ async def test_a_start_beside_the_file_cancels_what_is_open_whatever_cannot_be_r
     again = await tell(config, minutes=2)
 
     assert [order["status"] for order in again.broker_orders().values()] == ["CANCELLED"]
+
+
+@pytest.mark.parametrize("counts", ["carried", "restarts"])
+async def test_a_halt_reaches_a_changed_order_whose_new_id_only_the_answer_has_named(
+    tmp_path: Path, counts: str
+) -> None:
+    """The list of the day's orders is dead from before the change on."""
+    match = {"verb": "GET", "path": "/trading/*/order-book", "at": "09:20:15", "times": 0}
+    script = {
+        **QUIET,
+        "switches": {"modify_id": "new", "modify_executed": counts},
+        "faults": [{"match": match, "action": {"do": "status", "status": 500}}],
+    }
+    strategies, risk = [once(params={"price": 26_000, "shares": 300})], {"allow_amend": True}
+    config = write_project(tmp_path, scenario=script, strategies=strategies, risk=risk)
+    change = {"do": "modify", "order_id": "L-0001", "quantity": 400}
+    halt = {"do": "halt", "reason": "wrong prices", "by": "operator"}
+
+    told = await tell_by_hand(
+        config, Ask(timedelta(seconds=20), change), Ask(timedelta(seconds=90), halt), minutes=4
+    )
+
+    [order] = told.story.broker_orders().values()
+    assert order["status"] == "CANCELLED"
+    assert [verb for verb, _ in told.story.attempts()] == ["POST", "PUT", "DELETE"]

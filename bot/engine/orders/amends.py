@@ -25,7 +25,7 @@ from bot.domain.recovery import StoredAmend
 from bot.engine import gate, two_factor
 from bot.engine.control_state import Standing
 from bot.engine.gate import guarded
-from bot.engine.orders import answers, cancels, matching, sends, unknown
+from bot.engine.orders import answers, cancels, matching, sends, unknown, unseen
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.orders.order_words import row_facts, row_words
 from bot.engine.risk.codes import judged
@@ -85,13 +85,13 @@ def _advance(state: State, amend: TrackedAmend) -> None:
 
 def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     """Request the row, at growing intervals; an answer that never came is no longer awaited."""
-    amend.stage = AmendStage.CONFIRMING
-    distances = state.settings.cancel_backoff
+    amend.stage, amend.step = AmendStage.CONFIRMING, amend.step + 1
     if amend.hopeless_at is None:
         _set_hopeless(state, amend, state.now)
-    amend.due = state.now + distances[min(amend.step, len(distances) - 1)]
-    amend.step += 1
+    pauses = state.settings.cancel_backoff
+    amend.due = state.now + pauses[min(amend.step, len(pauses)) - 1]
     state.command(ReadOrder(order.row.order_id, "after amend"))
+    unseen.read_named(state, amend)
 
 
 def _set_hopeless(state: State, amend: TrackedAmend, since: datetime) -> None:
@@ -207,6 +207,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
             amend.code = f"{code} {reason}".strip()
         case other:
             amend.code, amend.is_unanswered = other.reason, isinstance(other, Unknown)
+            unseen.note_named(state, amend, order, other)
             if isinstance(other, Unknown) and event.finished is not None:
                 amend.attempt_id = event.finished.attempt_id
                 state.command(BurnNonce(amend.attempt_id))

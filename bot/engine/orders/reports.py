@@ -6,6 +6,7 @@ until a row says otherwise. An id that the broker does not know yet is read agai
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -170,6 +171,10 @@ def on_order(state: State, event: OrderRead) -> None:
     A cancel also continues if there is no row: waiting would not help.
     """
     order, report = state.orders.get(event.order_id), event.report
+    if order is None and report is not None and report.is_successor:  # as the change's answer says
+        _learn_ids(state, doubts.own_rows(state, [report]))
+        event = replace(event, order_id=state.chains.first(report.order_id))
+        order = state.orders.get(event.order_id)
     if report is not None and doubts.own_rows(state, [report]):
         state.chains.keep(report)
     whole = _merge(state, order, report, "detail") if order is not None else None

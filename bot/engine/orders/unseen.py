@@ -15,16 +15,21 @@ may cost more, and the shares of one that gets lost stay reserved.
 
 from collections.abc import Iterator
 from datetime import date
+from typing import Final
 
 from bot.domain.entry import BOOK_ACCEPTED, RESUME_NOTE, Numbers
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.local_time import local_date
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import UnreadRow
+from bot.domain.outcome import Outcome, Unknown
 from bot.engine.control_state import Standing
 from bot.engine.orders.matching import is_of_before, predecessor_of
 from bot.engine.state import State
-from bot.engine.tracked import TrackedIntent, TrackedOrder
+from bot.engine.tracked import TrackedAmend, TrackedIntent, TrackedOrder
+
+NAMED_FROM: Final = 2
+"""Looks for the row of a changed order, in which a day order book should have come."""
 
 
 def keep(state: State, event: TodaysOrdersRead) -> None:
@@ -170,6 +175,26 @@ def _earlier_standing(state: State, account: str) -> Standing | None:
     )
     facts = {"day": day.isoformat(), "today": state.trading_date.isoformat()}
     return Standing("BOOK_OF_BEFORE", text, facts)
+
+
+def note_named(state: State, amend: TrackedAmend, order: TrackedOrder, outcome: Outcome) -> None:
+    """Keep the new id that the answer to a change names, if it repeats the order and is of nobody
+    else: its own row can show what no day order book does.
+    """
+    result = outcome.result if isinstance(outcome, Unknown) else None
+    if result is None or state.chains.first(result.order_id) in state.orders:
+        return
+    row = order.row
+    of_order = row.account, row.trading_date, row.symbol, row.side
+    if (result.account, result.transaction_date, result.symbol, result.side) == of_order:
+        amend.named = result.order_id
+
+
+def read_named(state: State, amend: TrackedAmend) -> None:
+    """Ask for the row of that id if no day order book has come since the change."""
+    is_listed = amend.keeps_id or amend.listed_at >= amend.since
+    if amend.named and not is_listed and amend.step > NAMED_FROM:
+        state.command(ReadOrder(amend.named, "the answer to its change names this id"))
 
 
 def note_kept_ids(state: State, event: TodaysOrdersRead) -> None:
