@@ -154,9 +154,8 @@ class TrackedAmend(Watched):
     count; from `hopeless_at` on the old value is the verdict, None while the answer is awaited,
     `renamed_until` when the row of a new id can no longer be late, `listed_at` when the newest day
     order book that would have shown one was requested, `unread_before` its rows before the PUT that
-    could not be read: none is the new id's. `keeps_id`: it is known under which id the order goes
-    on, `named`: its answer names this one. `attempt_id` names its PUT, once it has a result.
-    `is_unanswered`: no answer proved anything, and `code` says why.
+    could not be read: none is the new id's. `keeps_id`: its id is known from now on; `named`: by
+    its answer. `attempt_id` names its PUT once that has a result; `code` says why `is_unanswered`.
     """
 
     WATCHED = frozenset({"stage"})
@@ -381,9 +380,9 @@ class TrackedCancel:
     """A cancel of an order, followed until a row shows its end.
 
     `since` is when it was requested, or when a rule stopped holding it back. `tries` counts the
-    DELETEs that reached the broker; `waits` counts what only lengthens the interval since the last
-    of them: a read, a DELETE that was not sent. `detail` is the refusal's text. `is_knowing`: the
-    order was in doubt when it was requested, so by a person or a halt.
+    DELETEs that reached the broker; `waits` what only lengthens the interval since the last of
+    them: a read, a DELETE not sent. `detail` is the refusal's text. `is_knowing`: the order was in
+    doubt when it was requested, so by a person or a halt.
     """
 
     order_id: str

@@ -93,10 +93,9 @@ def tell_missing(parts: Parts, unwritten: Sequence[Entry], *, has_failed: bool) 
         noun = "event was" if count == 1 else "events were"
         text = "the next start reads orders and account anew"
         parts.trouble.begin(f"stopped before {count:,} {noun} looked at: {text}")
-    if has_failed:
-        rows, text = [*parts.commits.beside, *unwritten], f". {where_kept(parts.commits.unkept)}"
-    else:  # with a journal out of reach the end of the run says it
-        rows = [] if parts.commits.is_cut else [*unwritten]
-        text = ": no order was sent on it, and the next start reads orders and account anew"
-    if rows:
-        parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}{text}")
+    if has_failed and (rows := [*parts.commits.beside, *unwritten]):
+        rest = where_kept(parts.commits.unkept)
+        parts.trouble.begin(f"stopped before the journal had taken {counted(rows)}. {rest}")
+    elif unwritten and not (has_failed or parts.commits.is_cut):
+        text = "no order was sent on it, and the next start reads orders and account anew"
+        parts.trouble.begin(f"stopped before the journal had taken {counted(unwritten)}: {text}")
