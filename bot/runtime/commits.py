@@ -248,7 +248,7 @@ class Commits:
     async def kept(self) -> None:
         """Wait until all of it is kept, for no longer than its disk may take."""
         if self._at_work:
-            await asyncio.wait(self._at_work, timeout=KEEP_S)
+            await asyncio.wait(self._at_work, timeout=KEEP_S + WATCH_S)
 
     async def catch_up(self) -> None:
         """Store what only the emergency journal has. Raises what the journal raises."""

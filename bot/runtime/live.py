@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from bot.clock import monotonic_s
@@ -204,7 +205,8 @@ class LiveLoop:
         left = [*self._storing, *self._held, *self._decided]
         if self._commits.is_cut:  # all but these were kept then
             left = self._decided
-        self._let_survive(left)
+        for _, together in groupby(left, key=lambda each: each[0]):  # a line that is refused costs
+            self._let_survive([*together])  # no other event's answer
         await self._commits.kept()
 
     async def step(self) -> None:
